@@ -1,0 +1,74 @@
+# Works from a fresh clone: every target that needs the environment makes it first.
+#
+#   PYTHON=python3.12   interpreter for .venv (default: the first suitable one found)
+#   WORKERS=4           test processes
+#   PYTEST_ARGS=...     more arguments for pytest, e.g. PYTEST_ARGS="-k mesh -x"
+
+SHELL = /bin/sh
+VENV = .venv
+BIN = $(VENV)/bin
+INSTALLED = $(VENV)/.installed
+WORKERS ?= 2
+
+PIP = $(BIN)/python -m pip --disable-pip-version-check
+NEEDS = partir needs git, GNU make and Python 3.11 to 3.13 with venv: apt install git make python3-venv
+# Prints the version of a suitable interpreter, fails for any other.
+SUITABLE = import sys, venv, ensurepip; v = sys.version_info; v[:2] in {(3, 11), (3, 12), (3, 13)} or sys.exit(1); print(*v[:2], sep=".")
+
+.PHONY: help setup test demo lint format clean
+
+help:
+	@echo "make setup    create $(VENV) with everything that the other targets need"
+	@echo "make test     lint, then run the tests"
+	@echo "make demo     partition and run a small transformer on 8 virtual devices"
+	@echo "make lint     ruff, mypy and the import contracts"
+	@echo "make format   apply ruff's fixes and formatting"
+	@echo "make clean    remove $(VENV) and all caches"
+	@echo
+	@echo "PYTHON=python3.12 chooses the interpreter of $(VENV)."
+
+# If PYTHON is given and differs from the interpreter of .venv, .venv is made anew.
+setup:
+	@if [ -n "$(PYTHON)" ] && [ -e $(INSTALLED) ]; then \
+	    wanted=`$(PYTHON) -c '$(SUITABLE)' 2>/dev/null` || { echo "$(PYTHON) will not do. $(NEEDS)" >&2; exit 1; }; \
+	    [ "`$(BIN)/python -c '$(SUITABLE)' 2>/dev/null`" = "$$wanted" ] || rm -f $(INSTALLED); \
+	fi
+	@$(MAKE) --no-print-directory --silent $(INSTALLED)
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@case "$(MAKE_VERSION)" in [3-9].*) ;; *) echo "$(NEEDS)" >&2; exit 1;; esac
+	@command -v git >/dev/null || { echo "$(NEEDS)" >&2; exit 1; }
+	@for python in $${PYTHON:-python3 python3.13 python3.12 python3.11}; do \
+	    version=`$$python -c '$(SUITABLE)' 2>/dev/null` && break; \
+	done; \
+	[ -n "$$version" ] || { echo "$(NEEDS)" >&2; exit 1; }; \
+	found=`$(BIN)/python -c '$(SUITABLE)' 2>/dev/null`; \
+	if [ -z "$$found" ] || { [ -n "$$PYTHON" ] && [ "$$found" != "$$version" ]; } \
+	    || ! $(PIP) --version >/dev/null 2>&1; then \
+	    echo "Creating $(VENV) with Python $$version"; \
+	    $$python -m venv --clear $(VENV); \
+	fi
+	@echo "Installing into $(VENV) (several hundred megabytes the first time)"
+	$(PIP) install --constraint constraints.txt hatchling
+	$(PIP) install --constraint constraints.txt --no-build-isolation --editable ".[dev,frameworks]"
+	@touch $(INSTALLED)
+
+test: lint
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
+
+demo: setup
+	$(BIN)/partir demo
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

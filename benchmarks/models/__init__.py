@@ -1,0 +1,1 @@
+"""Plain JAX models, and the schedules that partition them."""

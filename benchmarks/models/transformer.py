@@ -1,0 +1,351 @@
+"""A decoder-only transformer and its Adam training step, in plain JAX.
+
+Two variants share the code around them, each with nine tensors per layer and one
+embedding that serves both the look-up and the logits (9 L + 1 tensors):
+
+- *fused*: one matrix for queries, keys and values, LayerNorm, a GELU MLP with a
+  bias in the middle; four matrices and five vectors per layer, no positions;
+- *separate* (``Config(separate=True)``): three matrices for queries, keys and
+  values, RMSNorm, rotary positions, a gated MLP; seven matrices and two vectors.
+
+Nothing here knows about devices. The functions read every size, and the variant,
+from the parameters that they are given, so that ``train_step`` takes arrays only::
+
+    params, opt_state, loss = train_step(params, opt_state, tokens, targets)
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+from jax.typing import DTypeLike
+
+Params = dict[str, Any]
+OptState = dict[str, Any]
+Step = Callable[[Params, OptState, Array, Array], tuple[Params, OptState, Array]]
+
+LEARNING_RATE = 1e-3
+BETA1, BETA2, EPSILON = 0.9, 0.95, 1e-8
+NORM_EPSILON = 1e-6
+ROTARY_BASE = 10_000.0
+
+
+@dataclass(frozen=True)
+class Config:
+    """Sizes and number formats of one model.
+
+    ``dtype`` is that of parameters and optimiser state; ``compute_dtype``, if
+    given, that of activations and matrix products (mixed precision).
+    """
+
+    layers: int = 2
+    width: int = 64
+    heads: int = 8
+    head_dim: int = 8
+    hidden: int = 256
+    vocab: int = 256
+    sequence: int = 16
+    batch: int = 16
+    separate: bool = False
+    dtype: str = "float32"
+    compute_dtype: str | None = None
+
+    @classmethod
+    def small(cls, layers: int = 2, **changes: Any) -> Config:
+        """Narrow enough to run on a CPU at any depth."""
+        return replace(cls(layers=layers), **changes)
+
+    @classmethod
+    def full(cls, **changes: Any) -> Config:
+        """Width 4096, 32 layers, sequence 2048; to be traced, not to be run."""
+        full = cls(
+            layers=32,
+            width=4096,
+            heads=32,
+            head_dim=128,
+            hidden=16384,
+            vocab=32768,
+            sequence=2048,
+            batch=48,
+            compute_dtype="bfloat16",
+        )
+        return replace(full, **changes)
+
+
+# Parameters
+
+
+def layer_shapes(config: Config) -> dict[str, tuple[int, ...]]:
+    """The nine tensors of one layer."""
+    d, h, k, f = config.width, config.heads, config.head_dim, config.hidden
+    if config.separate:
+        return {
+            "norm1": (d,),
+            "wq": (d, h, k),
+            "wk": (d, h, k),
+            "wv": (d, h, k),
+            "out": (h, k, d),
+            "norm2": (d,),
+            "gate": (d, f),
+            "up": (d, f),
+            "down": (f, d),
+        }
+    return {
+        "ln1_scale": (d,),
+        "ln1_bias": (d,),
+        "qkv": (d, 3, h, k),
+        "out": (h, k, d),
+        "ln2_scale": (d,),
+        "ln2_bias": (d,),
+        "w1": (d, f),
+        "b1": (f,),
+        "w2": (f, d),
+    }
+
+
+def param_shapes(config: Config) -> Params:
+    """Shapes and dtypes of all parameters, as ``jax.ShapeDtypeStruct``s."""
+    struct = functools.partial(jax.ShapeDtypeStruct, dtype=jnp.dtype(config.dtype))
+    params: Params = {"embedding": struct((config.vocab, config.width))}
+    for index in range(config.layers):
+        shapes = layer_shapes(config)
+        params[f"layer_{index}"] = {name: struct(s) for name, s in shapes.items()}
+    return params
+
+
+def _fan_in(name: str, shape: tuple[int, ...]) -> int:
+    """How many numbers are summed into each output of this matrix."""
+    if name == "embedding":
+        return shape[1]
+    return math.prod(shape[:-1]) if name == "out" else shape[0]
+
+
+def _init_leaf(
+    path: tuple[Any, ...], struct: jax.ShapeDtypeStruct, key: Array
+) -> Array:
+    name = path[-1].key
+    if len(struct.shape) == 1:
+        fill = jnp.zeros if name in ("b1", "ln1_bias", "ln2_bias") else jnp.ones
+        return fill(struct.shape, struct.dtype)
+    draw = jax.random.normal(key, struct.shape, struct.dtype)
+    return draw * _fan_in(name, struct.shape) ** -0.5
+
+
+def init_params(config: Config, key: Array) -> Params:
+    """Random parameters."""
+    shapes = param_shapes(config)
+    structure = jax.tree.structure(shapes)
+    keys = jax.random.split(key, structure.num_leaves)
+    keys = jax.tree.unflatten(structure, list(keys))
+    return jax.tree_util.tree_map_with_path(_init_leaf, shapes, keys)
+
+
+def init_optimizer(params: Params) -> OptState:
+    """Adam's state before the first step."""
+    return {
+        "mu": jax.tree.map(jnp.zeros_like, params),
+        "nu": jax.tree.map(jnp.zeros_like, params),
+        "count": jnp.zeros((), jnp.int32),
+    }
+
+
+def init(config: Config, key: Array) -> tuple[Params, OptState]:
+    """Random parameters and the optimiser's state for them."""
+    params = init_params(config, key)
+    return params, init_optimizer(params)
+
+
+# Model
+
+
+def _widened(x: Array) -> Array:
+    """``x`` in at least float32, for statistics and the loss."""
+    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
+
+
+def layer_norm(x: Array, scale: Array, bias: Array) -> Array:
+    """LayerNorm over the last dimension."""
+    wide = _widened(x)
+    centred = wide - jnp.mean(wide, axis=-1, keepdims=True)
+    variance = jnp.mean(centred * centred, axis=-1, keepdims=True)
+    normal = centred * lax.rsqrt(variance + NORM_EPSILON)
+    return normal.astype(x.dtype) * scale + bias
+
+
+def rms_norm(x: Array, scale: Array) -> Array:
+    """RMSNorm over the last dimension."""
+    wide = _widened(x)
+    square = jnp.mean(wide * wide, axis=-1, keepdims=True)
+    return (wide * lax.rsqrt(square + NORM_EPSILON)).astype(x.dtype) * scale
+
+
+def rotary(x: Array) -> Array:
+    """Rotate each pair (i, i + k/2) of ``[b, s, h, k]`` by its position's angle."""
+    half = x.shape[-1] // 2
+    dtype = jnp.promote_types(x.dtype, jnp.float32)
+    position = jnp.arange(x.shape[1], dtype=dtype)
+    frequency = ROTARY_BASE ** (-jnp.arange(half, dtype=dtype) / half)
+    angle = (position[:, None] * frequency)[:, None, :]
+    cos, sin = jnp.cos(angle).astype(x.dtype), jnp.sin(angle).astype(x.dtype)
+    a, b = x[..., :half], x[..., half:]
+    return jnp.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
+
+
+def attend(q: Array, k: Array, v: Array) -> Array:
+    """Causal attention on ``[b, s, h, k]``."""
+    scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) * q.shape[-1] ** -0.5
+    square = (q.shape[1], k.shape[1])
+    rows = lax.broadcasted_iota(jnp.int32, square, 0)
+    columns = lax.broadcasted_iota(jnp.int32, square, 1)
+    scores = jnp.where(rows >= columns, scores, jnp.finfo(scores.dtype).min)
+    weights = jax.nn.softmax(_widened(scores), axis=-1).astype(q.dtype)
+    return jnp.einsum("bhqk,bkhd->bqhd", weights, v)
+
+
+def fused_layer(layer: Params, x: Array) -> Array:
+    """One layer of the fused variant."""
+    y = layer_norm(x, layer["ln1_scale"], layer["ln1_bias"])
+    qkv = jnp.einsum("bsd,dchk->bschk", y, layer["qkv"])
+    mixed = attend(qkv[:, :, 0], qkv[:, :, 1], qkv[:, :, 2])
+    x = x + jnp.einsum("bshk,hkd->bsd", mixed, layer["out"])
+    y = layer_norm(x, layer["ln2_scale"], layer["ln2_bias"])
+    hidden = jax.nn.gelu(jnp.einsum("bsd,df->bsf", y, layer["w1"]) + layer["b1"])
+    return x + jnp.einsum("bsf,fd->bsd", hidden, layer["w2"])
+
+
+def separate_layer(layer: Params, x: Array) -> Array:
+    """One layer of the separate variant."""
+    y = rms_norm(x, layer["norm1"])
+    q, k, v = (jnp.einsum("bsd,dhk->bshk", y, layer[n]) for n in ("wq", "wk", "wv"))
+    mixed = attend(rotary(q), rotary(k), v)
+    x = x + jnp.einsum("bshk,hkd->bsd", mixed, layer["out"])
+    y = rms_norm(x, layer["norm2"])
+    gate = jax.nn.silu(jnp.einsum("bsd,df->bsf", y, layer["gate"]))
+    hidden = gate * jnp.einsum("bsd,df->bsf", y, layer["up"])
+    return x + jnp.einsum("bsf,fd->bsd", hidden, layer["down"])
+
+
+def forward(
+    params: Params, tokens: Array, *, compute_dtype: DTypeLike | None = None
+) -> Array:
+    """Logits ``[batch, sequence, vocab]`` of ``tokens`` ``[batch, sequence]``."""
+    if compute_dtype is not None:
+        params = jax.tree.map(lambda p: p.astype(compute_dtype), params)
+    x = params["embedding"][tokens]
+    for index in range(len(params) - 1):
+        layer = params[f"layer_{index}"]
+        x = fused_layer(layer, x) if "qkv" in layer else separate_layer(layer, x)
+    return jnp.einsum("bsd,vd->bsv", x, params["embedding"])
+
+
+def loss_fn(
+    params: Params,
+    tokens: Array,
+    targets: Array,
+    *,
+    compute_dtype: DTypeLike | None = None,
+) -> Array:
+    """Cross-entropy, averaged over all tokens.
+
+    A single sum over batch, sequence and vocabulary gives the loss, so that a
+    tiled batch leaves one reduction of one number.
+    """
+    logits = forward(params, tokens, compute_dtype=compute_dtype)
+    log_probs = jax.nn.log_softmax(_widened(logits), axis=-1)
+    vocab = lax.broadcasted_iota(targets.dtype, log_probs.shape, 2)
+    return -jnp.sum(jnp.where(targets[..., None] == vocab, log_probs, 0)) / targets.size
+
+
+# Training
+
+
+def adam(params: Params, grads: Params, state: OptState) -> tuple[Params, OptState]:
+    """One step of Adam with bias correction; reads each gradient elementwise."""
+    count = state["count"] + 1
+    steps = _widened(count.astype(params["embedding"].dtype))
+    unbias1, unbias2 = 1 - BETA1**steps, 1 - BETA2**steps
+
+    def first(m: Array, g: Array) -> Array:
+        return BETA1 * m + (1 - BETA1) * g
+
+    def second(n: Array, g: Array) -> Array:
+        return BETA2 * n + (1 - BETA2) * (g * g)
+
+    def update(p: Array, m: Array, n: Array) -> Array:
+        direction = (m / unbias1) / (jnp.sqrt(n / unbias2) + EPSILON)
+        return p - (LEARNING_RATE * direction).astype(p.dtype)
+
+    mu = jax.tree.map(first, state["mu"], grads)
+    nu = jax.tree.map(second, state["nu"], grads)
+    new_params = jax.tree.map(update, params, mu, nu)
+    return new_params, {"mu": mu, "nu": nu, "count": count}
+
+
+def train_step(
+    params: Params,
+    opt_state: OptState,
+    tokens: Array,
+    targets: Array,
+    *,
+    compute_dtype: DTypeLike | None = None,
+) -> tuple[Params, OptState, Array]:
+    """Gradient of the loss and one step of Adam."""
+    loss, grads = jax.value_and_grad(loss_fn)(
+        params, tokens, targets, compute_dtype=compute_dtype
+    )
+    params, opt_state = adam(params, grads, opt_state)
+    return params, opt_state, loss
+
+
+def step_for(config: Config) -> Step:
+    """``train_step`` in the number formats of ``config``."""
+    if config.compute_dtype is None:
+        return train_step
+    compute_dtype = jnp.dtype(config.compute_dtype)
+
+    def mixed_train_step(
+        params: Params, opt_state: OptState, tokens: Array, targets: Array
+    ) -> tuple[Params, OptState, Array]:
+        return train_step(
+            params, opt_state, tokens, targets, compute_dtype=compute_dtype
+        )
+
+    return mixed_train_step
+
+
+# Arguments
+
+
+def example_args(
+    config: Config | None = None,
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Shapes of ``train_step``'s arguments, as ``(args, kwargs)``; no arrays."""
+    config = config or Config.small()
+    params = param_shapes(config)
+    opt_state = jax.eval_shape(init_optimizer, params)
+    tokens = jax.ShapeDtypeStruct((config.batch, config.sequence), jnp.int32)
+    return (params, opt_state, tokens, tokens), {}
+
+
+def example_batch(config: Config, key: Array) -> tuple[Array, Array]:
+    """Tokens and targets of sequences that count up from a random start."""
+    start = jax.random.randint(key, (config.batch, 1), 0, config.vocab, jnp.int32)
+    counted = (start + jnp.arange(config.sequence + 1, dtype=jnp.int32)) % config.vocab
+    return counted[:, :-1], counted[:, 1:]
+
+
+def tensor_count(config: Config) -> int:
+    """How many tensors the parameters are."""
+    return len(jax.tree.leaves(param_shapes(config)))
+
+
+def parameter_count(config: Config) -> int:
+    """How many numbers the parameters hold."""
+    return sum(math.prod(p.shape) for p in jax.tree.leaves(param_shapes(config)))

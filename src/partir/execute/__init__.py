@@ -1,0 +1,1 @@
+"""Running the device-local program in JAX, on any back end."""

@@ -1,0 +1,91 @@
+"""A jax primitive that calls a StableHLO module. JAX's private parts stay here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+from jax._src import core as jax_core
+from jax._src.interpreters import mlir
+from jax._src.lib.mlir import ir
+from jax._src.lib.mlir.dialects import func
+
+from partir.errors import PartitionError
+
+
+class Module:
+    """Text of a StableHLO module; compared by identity, so that jax hashes it fast."""
+
+    def __init__(self, text: str) -> None:
+        """Keep the text; it is parsed when jax lowers the call."""
+        self.text = text
+
+
+call_p = jax_core.Primitive("partir_call")
+call_p.multiple_results = True
+
+
+@call_p.def_abstract_eval
+def _abstract(*_: Any, module: Module, results: tuple[Any, ...]) -> list[Any]:
+    return list(results)
+
+
+def call_module(
+    module: Module, results: Sequence[jax.ShapeDtypeStruct], *args: Any
+) -> list[jax.Array]:
+    """Call a module's `main` on arrays (inside jit); `results` are its result types."""
+    avals = tuple(jax_core.ShapedArray(r.shape, r.dtype) for r in results)
+    made: list[jax.Array] = call_p.bind(*args, module=module, results=avals)
+    return made
+
+
+def _lower(ctx: Any, *args: Any, module: Module, results: tuple[Any, ...]) -> Any:
+    context = ctx.module_context
+    parsed = ir.Module.parse(module.text, context.context)
+    _renumber_channels(parsed, context)
+    name = mlir.merge_mlir_modules(
+        context.module, "partir_main", parsed, dst_symtab=context.symbol_table
+    )
+    types = [mlir.aval_to_ir_type(context, aval) for aval in ctx.avals_out]
+    call = func.CallOp(types, ir.FlatSymbolRefAttr.get(name), args)
+    return call.results
+
+
+mlir.register_lowering(call_p, _lower)
+
+
+def _renumber_channels(module: Any, context: Any) -> None:
+    """Give every collective a channel of the surrounding module."""
+
+    def visit(op: Any) -> Any:
+        if "channel_handle" in op.attributes:
+            number = context.new_channel()
+            op.attributes["channel_handle"] = ir.Attribute.parse(
+                f"#stablehlo.channel_handle<handle = {number}, type = 1>",
+                context.context,
+            )
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+
+
+def _refuse(transform: str) -> Any:
+    def rule(*_: Any, **__: Any) -> Any:
+        raise PartitionError(
+            f"jax.{transform} of a partitioned function is not possible: it is already "
+            f"a program per device. Partition the transformed function instead, for "
+            f"example partir.jit(jax.{transform}(fn), mesh, schedule)"
+        )
+
+    return rule
+
+
+def _register_refusals() -> None:
+    from jax._src.interpreters import ad, batching
+
+    ad.primitive_jvps[call_p] = _refuse("grad")
+    batching.primitive_batchers[call_p] = _refuse("vmap")
+
+
+_register_refusals()

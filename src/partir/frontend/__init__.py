@@ -1,0 +1,1 @@
+"""JAX functions and StableHLO modules in, `Program` out."""

@@ -1,0 +1,310 @@
+"""Collects a `Program` op by op, cloning cheap producers per use.
+
+Without cloning, one shared constant makes unrelated tensors conflict. A *cone* is a
+constant, an iota, a broadcast of a scalar, or a few elementwise ops over such; it is
+kept back until an op outside the cone reads it, and copied there as a DAG.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from partir.ir.core import (
+    Lambda,
+    Location,
+    Op,
+    Port,
+    Program,
+    Region,
+    Signature,
+    Tag,
+    Tie,
+)
+from partir.ir.types import TensorType
+
+CONE_LIMIT = 8
+RegionImporter = Callable[[Sequence[int]], tuple[int, ...]]
+
+_CHEAP = frozenset(
+    "stablehlo." + name
+    for name in (
+        "add subtract multiply divide negate convert compare select and or not xor "
+        "maximum minimum abs sign sqrt rsqrt exponential log power reshape remainder "
+        "shift_left shift_right_logical floor"
+    ).split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cone:
+    """An op kept back: what to emit, and how many ops a copy takes."""
+
+    signature: Signature
+    operands: tuple[int, ...]
+    location: Location
+    size: int
+
+
+class Builder:
+    """Mutable collector; `finish` gives the Program."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.name = "main"
+        self.body: Region | None = None
+        self.argument_names: tuple[str, ...] = ()
+        self.types: list[TensorType] = []
+        self.ops: list[Op | None] = []
+        self.splats: dict[int, str] = {}
+        self.tags: list[Tag] = []
+        self.ties: list[Tie] = []
+        self._notes: dict[str, int] = {}
+        self._cones: dict[int, _Cone] = {}
+        self._blocks: list[list[int]] = []
+
+    # Values and blocks
+
+    def value(self, type_: TensorType) -> int:
+        """A new value."""
+        self.types.append(type_)
+        return len(self.types) - 1
+
+    def begin(self) -> None:
+        """Open a block; ops go into the innermost open one."""
+        self._blocks.append([])
+
+    def end(self, arguments: tuple[int, ...], results: tuple[int, ...]) -> Region:
+        """Close the innermost block."""
+        return Region(arguments, tuple(self._blocks.pop()), results)
+
+    def note(self, text: str) -> None:
+        """Count a remark about the import."""
+        self._notes[text] = self._notes.get(text, 0) + 1
+
+    # Ops
+
+    def add(
+        self,
+        kind: str,
+        attrs: dict[str, str],
+        operands: tuple[int, ...],
+        results: tuple[TensorType, ...],
+        location: Location,
+        lambdas: tuple[Lambda, ...] = (),
+    ) -> tuple[int, ...]:
+        """Add an op, or keep it back if it is cheap. Returns its result values."""
+        if "partir.tag" in attrs:
+            return self._tag(attrs, operands, location)
+        types = self.types
+        signature = Signature.of(
+            kind, attrs, tuple([types[v] for v in operands]), results, lambdas
+        )
+        size = self._cone_size(signature, operands)
+        if size:
+            value = self.value(results[0])
+            self._cones[value] = _Cone(signature, operands, location, size)
+            self._note_splat(signature, operands, value)
+            return (value,)
+        if kind == "stablehlo.optimization_barrier":
+            return self._barrier(signature, operands, location)
+        return self._emit(signature, self.settle(operands), location)
+
+    def _barrier(
+        self, signature: Signature, operands: tuple[int, ...], location: Location
+    ) -> tuple[int, ...]:
+        """Each operand goes through on its own: a tie each."""
+        settled = tuple([v for o in operands for v in self.settle((o,))])
+        index = self._reserve()
+        results = self._emit(signature, settled, location, (), index)
+        for source, target in zip(settled, results, strict=True):
+            self.ties.append(Tie((source,), (target,), index))
+        return results
+
+    def _emit(
+        self,
+        signature: Signature,
+        operands: tuple[int, ...],
+        location: Location,
+        regions: tuple[Region, ...] = (),
+        index: int | None = None,
+    ) -> tuple[int, ...]:
+        results = tuple([self.value(t) for t in signature.results])
+        op = Op(signature, operands, results, location, regions)
+        if index is None:
+            index = self._reserve()
+        self.ops[index] = op
+        self._blocks[-1].append(index)
+        return results
+
+    def _reserve(self) -> int:
+        self.ops.append(None)
+        return len(self.ops) - 1
+
+    def _tag(
+        self, attrs: dict[str, str], operands: tuple[int, ...], location: Location
+    ) -> tuple[int, ...]:
+        """A tag is an identity that names its operand; only the name is kept."""
+        (value,) = self.settle(operands)
+        name = attrs["partir.tag"].strip('"')
+        text = attrs.get("partir.tag_dims", '""').strip('"')
+        dims = tuple(int(d) for d in text.split(",") if d)
+        self.tags.append(Tag(name, value, dims))
+        return (value,)
+
+    # Cones
+
+    def _cone_size(self, signature: Signature, operands: tuple[int, ...]) -> int:
+        """Ops that a copy of this would take, 0 if it is not cheap."""
+        kind = signature.kind
+        if kind in ("stablehlo.constant", "stablehlo.iota"):
+            return 1
+        cones = self._cones
+        if kind == "stablehlo.broadcast_in_dim":
+            if signature.operands[0].shape == () and operands[0] not in cones:
+                return 1
+        elif kind not in _CHEAP:
+            return 0
+        size = 1
+        for operand in operands:
+            cone = cones.get(operand)
+            if cone is None:
+                return 0
+            size += cone.size
+        return size if size <= CONE_LIMIT else 0
+
+    def settle(self, operands: Iterable[int]) -> tuple[int, ...]:
+        """Copies of the cones among these values, for one reader."""
+        cones = self._cones
+        operands = tuple(operands)
+        for operand in operands:
+            if operand in cones:
+                break
+        else:
+            return operands
+        copies: dict[int, int] = {}
+        return tuple([self._copy(v, copies) if v in cones else v for v in operands])
+
+    def _copy(self, value: int, copies: dict[int, int]) -> int:
+        cone = self._cones.get(value)
+        if cone is None:
+            return value
+        if value not in copies:
+            operands = tuple([self._copy(v, copies) for v in cone.operands])
+            (made,) = self._emit(cone.signature, operands, cone.location)
+            copies[value] = made
+            if value in self.splats:
+                self.splats[made] = self.splats[value]
+        return copies[value]
+
+    def _note_splat(
+        self, signature: Signature, operands: tuple[int, ...], value: int
+    ) -> None:
+        """Remember values that are one known number everywhere."""
+        if signature.kind == "stablehlo.constant":
+            text = signature.attrs["value"]
+            number = text[len("dense<") : text.rindex(">", 0, text.rindex(" : "))]
+            if not number.startswith(("[", '"')):
+                self.splats[value] = number
+        elif signature.name in ("broadcast_in_dim", "reshape"):
+            if operands[0] in self.splats:
+                self.splats[value] = self.splats[operands[0]]
+
+    # Control flow
+
+    def loop(
+        self,
+        operands: tuple[int, ...],
+        changing: tuple[bool, ...],
+        regions: Sequence[RegionImporter],
+        location: Location,
+    ) -> tuple[int, ...]:
+        """A while. Operands that its body returns unchanged become captures."""
+        carried = [v for v, c in zip(operands, changing, strict=True) if c]
+        inits = tuple([v for c in carried for v in self.settle((c,))])
+        index = self._reserve()
+        made = [
+            self._loop_region(operands, changing, run, keep_all)
+            for run, keep_all in zip(regions, (True, False), strict=True)
+        ]
+        types = tuple(self.types[v] for v in inits)
+        signature = Signature.of("stablehlo.while", {}, types, types)
+        results = self._emit(signature, inits, location, tuple(made), index)
+        condition, body = made
+        for position, (init, result) in enumerate(zip(inits, results, strict=True)):
+            sources = (init, body.results[position])
+            targets = (body.arguments[position], condition.arguments[position], result)
+            self.ties.append(Tie(sources, targets, index))
+        fresh = iter(results)
+        return tuple(
+            next(fresh) if c else v for v, c in zip(operands, changing, strict=True)
+        )
+
+    def _loop_region(
+        self,
+        operands: tuple[int, ...],
+        changing: tuple[bool, ...],
+        run: RegionImporter,
+        keep_all: bool,
+    ) -> Region:
+        self.begin()
+        arguments = [
+            self.value(self.types[v]) if c else v
+            for v, c in zip(operands, changing, strict=True)
+        ]
+        results = run(arguments)
+        if not keep_all:
+            results = tuple(r for r, c in zip(results, changing, strict=True) if c)
+        results = tuple([v for r in results for v in self.settle((r,))])
+        own = tuple(a for a, c in zip(arguments, changing, strict=True) if c)
+        return self.end(own, results)
+
+    def branch(
+        self,
+        kind: str,
+        attrs: dict[str, str],
+        operands: tuple[int, ...],
+        results: tuple[TensorType, ...],
+        regions: Sequence[RegionImporter],
+        location: Location,
+    ) -> tuple[int, ...]:
+        """A case or if: branches read outer values and yield the results."""
+        operands = self.settle(operands)
+        index = self._reserve()
+        made = []
+        for run in regions:
+            self.begin()
+            yielded = tuple([v for r in run(()) for v in self.settle((r,))])
+            made.append(self.end((), yielded))
+        signature = Signature.of(
+            kind, attrs, tuple(self.types[v] for v in operands), results
+        )
+        values = self._emit(signature, operands, location, tuple(made), index)
+        for position, value in enumerate(values):
+            sources = tuple(region.results[position] for region in made)
+            self.ties.append(Tie(sources, (value,), index))
+        return values
+
+    # The end
+
+    def finish(
+        self,
+        arguments: Sequence[Port],
+        results: Sequence[Port],
+        ties: Sequence[Tie] = (),
+    ) -> Program:
+        """The Program, with its arguments and results named."""
+        assert self.body is not None
+        notes = tuple(f"{n} (x{c})" for n, c in sorted(self._notes.items()))
+        return Program(
+            name=self.name,
+            types=tuple(self.types),
+            ops=tuple(op for op in self.ops if op is not None),
+            body=self.body,
+            arguments=tuple(arguments),
+            results=tuple(results),
+            tags=tuple(self.tags),
+            splats=self.splats,
+            ties=(*self.ties, *ties),
+            notes=notes,
+        )

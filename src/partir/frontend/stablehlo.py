@@ -1,0 +1,276 @@
+"""StableHLO module -> `Program`: calls inlined, cheap producers cloned per use.
+
+MLIR objects live and die in this file. The bindings are those inside jaxlib.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jax._src.interpreters import mlir as jax_mlir
+from jax._src.lib.mlir import ir
+from jax._src.lib.mlir.dialects import hlo as stablehlo
+
+from partir.errors import PartitionError
+from partir.frontend.builder import Builder
+from partir.frontend.locations import Locations
+from partir.ir.core import Lambda, Location, Op, Program, Region, Signature
+from partir.ir.types import TensorType, opaque_type, tensor
+
+_ARTIFACT_MAGIC = b"ML\xefR"
+# Ops that stand for their operand: annotations without a meaning of their own here.
+_TRANSPARENT = frozenset({"sdy.sharding_constraint", "sdy.propagation_barrier"})
+_TRANSPARENT_CALLS = frozenset({"Sharding", "SPMDFullToShardShape", "annotate"})
+_CONTROL = frozenset({"stablehlo.while", "stablehlo.case", "stablehlo.if"})
+_SYMBOLS = frozenset({"sdy.mesh"})
+
+
+def parse_module(source: str | bytes) -> Any:
+    """Parse text or bytecode, or raise a PartitionError with MLIR's own reason."""
+    context = jax_mlir.make_ir_context()
+    try:
+        if isinstance(source, bytes) and b"StableHLO_v" in source[:64]:
+            return stablehlo.deserialize_portable_artifact(context, source)
+        with context:
+            return ir.Module.parse(source, context)
+    except ir.MLIRError as error:
+        reason = next((d.message for d in error.error_diagnostics), str(error))
+        raise PartitionError(f"not a StableHLO module: {reason}") from None
+    except (ValueError, UnicodeDecodeError) as error:
+        raise PartitionError(f"not a StableHLO module: {error}") from None
+
+
+def import_module(module: Any) -> Builder:
+    """Read a module's `main` into a builder, which `finish`es into a Program."""
+    return _Importer(module).run()
+
+
+class _Importer:
+    """Walks one module. Attribute, type and location spellings are read once each."""
+
+    def __init__(self, module: Any) -> None:
+        self.functions: dict[str, Any] = {}
+        for op in module.body.operations:
+            if "sym_name" in op.attributes:
+                self.functions[ir.StringAttr(op.attributes["sym_name"]).value] = op
+        self.module = module
+        self.builder = Builder()
+        self.locations = Locations()
+        self._types: dict[Any, TensorType] = {}
+        self._attrs: dict[Any, str] = {}
+        self._lambdas: dict[str, tuple[Lambda, ...]] = {}
+        self._depth = 0
+
+    def run(self) -> Builder:
+        main = self._main()
+        block = main.regions[0].blocks[0]
+        builder = self.builder
+        arguments = tuple(builder.value(self.type(a.type)) for a in block.arguments)
+        env = dict(zip(block.arguments, arguments, strict=True))
+        builder.begin()
+        results = self.block(block, env)
+        builder.body = builder.end(arguments, builder.settle(results))
+        builder.name = ir.StringAttr(main.attributes["sym_name"]).value
+        builder.argument_names = _argument_names(main, len(arguments))
+        return builder
+
+    def _main(self) -> Any:
+        public = [f for f in self.functions.values() if f.operation.name == "func.func"]
+        named = self.functions.get("main") or (public[0] if public else None)
+        if named is None or not named.regions[0].blocks:
+            raise PartitionError(
+                "the module has no function to partition: expected @main, found "
+                + (", ".join(f"@{n}" for n in self.functions) or "no function")
+            )
+        return named
+
+    # Types, attributes
+
+    def type(self, mlir_type: Any) -> TensorType:
+        found = self._types.get(mlir_type)
+        if found is None:
+            found = self._types[mlir_type] = _read_type(mlir_type)
+        return found
+
+    def attrs(self, op: Any) -> dict[str, str]:
+        found = {}
+        known = self._attrs
+        for item in op.attributes:
+            attr = item.attr if hasattr(item, "attr") else op.attributes[item]
+            name = item.name if hasattr(item, "name") else item
+            text = known.get(attr)
+            if text is None:
+                text = known[attr] = str(attr)
+            found[name] = text
+        return found
+
+    # Blocks and ops
+
+    def block(self, block: Any, env: dict[Any, int]) -> tuple[int, ...]:
+        """Import a block's ops; returns what its terminator yields."""
+        for op in block.operations:
+            op = op.operation
+            name = op.name
+            if name in ("func.return", "stablehlo.return", "sdy.return"):
+                return tuple([env[v] for v in op.operands])
+            self.op(op, name, env)
+        return ()
+
+    def op(self, op: Any, name: str, env: dict[Any, int]) -> None:
+        if name == "func.call":
+            self.inline(op, self._callee(op, "callee"), env)
+        elif name == "stablehlo.composite":
+            self.inline(op, self._callee(op, "decomposition"), env)
+        elif name in _CONTROL:
+            self.control(op, name, env)
+        elif name in _TRANSPARENT or self._transparent_call(op, name):
+            self.builder.note(f"{name} dropped")
+            env.update(zip(op.results, [env[v] for v in op.operands], strict=True))
+        elif name not in _SYMBOLS:
+            self.plain(op, name, env)
+
+    def _transparent_call(self, op: Any, name: str) -> bool:
+        if name != "stablehlo.custom_call":
+            return False
+        target = ir.StringAttr(op.attributes["call_target_name"]).value
+        return target in _TRANSPARENT_CALLS
+
+    def _callee(self, op: Any, attribute: str) -> Any:
+        return self.functions[ir.FlatSymbolRefAttr(op.attributes[attribute]).value]
+
+    def inline(self, op: Any, callee: Any, env: dict[Any, int]) -> None:
+        block = callee.regions[0].blocks[0]
+        operands = [env[v] for v in op.operands]
+        inner = dict(zip(block.arguments, operands, strict=True))
+        with self.locations.called_from(op.location):
+            results = self.block(block, inner)
+        env.update(zip(op.results, results, strict=True))
+
+    def plain(self, op: Any, name: str, env: dict[Any, int]) -> None:
+        operands = tuple([env[v] for v in op.operands])
+        results = op.results
+        types = tuple([self.type(r.type) for r in results])
+        attrs = self.attrs(op)
+        location = self.locations.read(op.location)
+        lambdas = self.lambdas(op, name) if len(op.regions) else ()
+        made = self.builder.add(name, attrs, operands, types, location, lambdas)
+        for result, value in zip(results, made, strict=True):
+            env[result] = value
+
+    # Regions
+
+    def control(self, op: Any, name: str, env: dict[Any, int]) -> None:
+        operands = tuple([env[v] for v in op.operands])
+        location = self.locations.read(op.location)
+        types = tuple([self.type(r.type) for r in op.results])
+        importers = [self._region_importer(r, env) for r in op.regions]
+        if name == "stablehlo.while":
+            kept = _changing(op)
+            results = self.builder.loop(operands, kept, importers, location)
+        else:
+            attrs = self.attrs(op)
+            results = self.builder.branch(
+                name, attrs, operands, types, importers, location
+            )
+        env.update(zip(op.results, results, strict=True))
+
+    def _region_importer(self, region: Any, env: dict[Any, int]) -> Any:
+        def run(arguments: Sequence[int]) -> tuple[int, ...]:
+            block = region.blocks[0]
+            inner = dict(env)
+            inner.update(zip(block.arguments, arguments, strict=True))
+            return self.block(block, inner)
+
+        return run
+
+    def lambdas(self, op: Any, name: str) -> tuple[Lambda, ...]:
+        return tuple(self._lambda(region, name) for region in op.regions)
+
+    def _lambda(self, region: Any, name: str) -> Lambda:
+        if not region.blocks:
+            return Lambda((), (), (), ())
+        block = region.blocks[0]
+        types: list[TensorType] = []
+        env: dict[Any, int] = {}
+        ops: list[Op] = []
+        arguments = _number(block.arguments, env, types, self.type)
+        results: tuple[int, ...] = ()
+        for op in block.operations:
+            op = op.operation
+            missing = [v for v in op.operands if v not in env]
+            if missing:
+                raise PartitionError(
+                    f"{name} at {self.locations.read(op.location)} has a region that "
+                    "reads values from outside; only while, case and if may do so"
+                )
+            operands = tuple(env[v] for v in op.operands)
+            if op.name == "stablehlo.return":
+                results = operands
+                break
+            made = _number(op.results, env, types, self.type)
+            ops.append(self._inner_op(op, operands, made, types))
+        return Lambda(tuple(types), arguments, tuple(ops), results)
+
+    def _inner_op(
+        self,
+        op: Any,
+        operands: tuple[int, ...],
+        made: tuple[int, ...],
+        types: list[Any],
+    ) -> Op:
+        signature = Signature.of(
+            op.name,
+            self.attrs(op),
+            tuple(types[v] for v in operands),
+            tuple(types[v] for v in made),
+            self.lambdas(op, op.name),
+        )
+        return Op(signature, operands, made, Location())
+
+
+def _number(
+    values: Any, env: dict[Any, int], types: list[TensorType], read: Any
+) -> tuple[int, ...]:
+    made = []
+    for value in values:
+        env[value] = len(types)
+        made.append(len(types))
+        types.append(read(value.type))
+    return tuple(made)
+
+
+def _changing(op: Any) -> tuple[bool, ...]:
+    """Which operands of a while its body may return changed; the rest are captures."""
+    block = op.regions[1].blocks[0]
+    terminator = block.operations[len(block.operations) - 1]
+    returned = terminator.operation.operands
+    return tuple(
+        argument != result
+        for argument, result in zip(block.arguments, returned, strict=True)
+    )
+
+
+def _read_type(mlir_type: Any) -> TensorType:
+    if not isinstance(mlir_type, ir.RankedTensorType):
+        return opaque_type(str(mlir_type))
+    if not mlir_type.has_static_shape:
+        raise PartitionError(
+            f"{mlir_type} has a size that is not known before running; partir needs "
+            "static shapes: lower the program for concrete shapes"
+        )
+    return tensor(tuple(mlir_type.shape), str(mlir_type.element_type))
+
+
+def _argument_names(main: Any, count: int) -> tuple[str, ...]:
+    """Names that the module carries (`jax.arg_info`, location), else arg0, arg1, …"""
+    names = [f"arg{i}" for i in range(count)]
+    if "arg_attrs" in main.attributes:
+        for i, attrs in enumerate(ir.ArrayAttr(main.attributes["arg_attrs"])):
+            attrs = ir.DictAttr(attrs)
+            if "jax.arg_info" in attrs:
+                names[i] = ir.StringAttr(attrs["jax.arg_info"]).value
+    return tuple(names)
+
+
+__all__ = ["Program", "Region", "import_module", "parse_module"]

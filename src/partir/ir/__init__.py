@@ -1,0 +1,1 @@
+"""The program as plain, immutable, picklable data."""

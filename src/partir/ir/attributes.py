@@ -1,0 +1,64 @@
+"""Reading and writing attributes, which the IR keeps in MLIR's own spelling.
+
+Ops that nobody has a rule for pass through untouched that way. Rules run once per
+signature, so reading text there costs nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_INT = re.compile(r"-?\d+")
+_FIELD = re.compile(r"(\w+) = (\[[^\]]*\]|-?\d+)")
+
+
+def ints(text: str) -> tuple[int, ...]:
+    """Integers of an array attribute.
+
+    >>> ints("array<i64: 0, 2>"), ints("array<i64>")
+    ((0, 2), ())
+    """
+    if text.startswith("dense"):
+        return _dense_ints(text)
+    _, colon, items = text.partition(":")
+    return tuple(map(int, _INT.findall(items))) if colon else ()
+
+
+def _dense_ints(text: str) -> tuple[int, ...]:
+    values = text[: text.rindex(" : ")]
+    found = tuple(map(int, _INT.findall(values)))
+    shape = [int(n) for n in re.findall(r"(\d+)x", text[text.rindex(" : ") :])]
+    total = 1
+    for n in shape:
+        total *= n
+    return found * total if len(found) == 1 else found
+
+
+def integer(text: str) -> int:
+    """Value of an integer attribute such as ``1 : i64``."""
+    found = _INT.match(text)
+    assert found is not None, text
+    return int(found.group())
+
+
+def fields(text: str) -> dict[str, tuple[int, ...]]:
+    """Named integer lists of a dimension-numbers attribute.
+
+    >>> fields("#stablehlo.dot<lhs_contracting_dimensions = [1], x = 3>")
+    {'lhs_contracting_dimensions': (1,), 'x': (3,)}
+    """
+    return {
+        name: tuple(map(int, _INT.findall(value)))
+        for name, value in _FIELD.findall(text)
+    }
+
+
+def i64_array(values: Iterable[int]) -> str:
+    """Spelling of an array of 64-bit integers.
+
+    >>> i64_array([0, 2]), i64_array([])
+    ('array<i64: 0, 2>', 'array<i64>')
+    """
+    items = ", ".join(map(str, values))
+    return f"array<i64: {items}>" if items else "array<i64>"

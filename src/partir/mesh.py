@@ -1,0 +1,121 @@
+"""`Mesh`: ordered, named axes with sizes. Logical: it needs no devices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from partir.errors import PartitionError, nearest
+
+
+class Mesh:
+    """Ordered named axes and their sizes, major axis first.
+
+    Example:
+        >>> mesh = Mesh({"B": 4, "M": 2})
+        >>> mesh.size, mesh["M"], mesh.names
+        (8, 2, ('B', 'M'))
+    """
+
+    __slots__ = ("axes",)
+
+    def __init__(self, axes: Mapping[str, int]) -> None:
+        """Check and keep the axes; any mapping of names to positive sizes will do."""
+        if not isinstance(axes, Mapping) or not axes:
+            raise PartitionError(
+                f"a mesh needs named axes with sizes, got {axes!r}; "
+                'write for example partir.Mesh({"B": 4, "M": 2})'
+            )
+        for name, size in axes.items():
+            if not isinstance(name, str) or not name.isidentifier():
+                raise PartitionError(
+                    f"mesh axis {name!r} is not a name: use letters, digits and _"
+                )
+            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+                raise PartitionError(
+                    f'mesh axis "{name}" has size {size!r}: it must be a whole '
+                    "number of at least 1"
+                )
+        self.axes: dict[str, int] = dict(axes)
+
+    @classmethod
+    def of(cls, mesh: Any) -> Mesh:
+        """Accept our own mesh, a mapping, or anything shaped like jax's Mesh."""
+        if isinstance(mesh, Mesh):
+            return mesh
+        if isinstance(mesh, Mapping):
+            return cls(mesh)
+        shape = getattr(mesh, "shape", None)
+        if isinstance(shape, Mapping):
+            return cls({str(name): int(size) for name, size in shape.items()})
+        raise PartitionError(
+            f"mesh must be a partir.Mesh or a jax.sharding.Mesh, got "
+            f"{type(mesh).__name__}: {mesh!r}"
+        )
+
+    @classmethod
+    def parse(cls, text: str) -> Mesh:
+        """Read the command line's form.
+
+        >>> Mesh.parse("B=4,M=2")
+        Mesh({'B': 4, 'M': 2})
+        """
+        axes: dict[str, int] = {}
+        for part in text.split(","):
+            name, equals, size = part.partition("=")
+            if not equals or not size.strip().isdigit():
+                raise PartitionError(
+                    f"can't read mesh {text!r} at {part!r}: write it as B=4,M=2"
+                )
+            if name.strip() in axes:
+                raise PartitionError(f"mesh {text!r} names axis {name!r} twice")
+            axes[name.strip()] = int(size)
+        return cls(axes)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Axis names, major first."""
+        return tuple(self.axes)
+
+    @property
+    def size(self) -> int:
+        """Number of devices."""
+        return math.prod(self.axes.values())
+
+    def __getitem__(self, axis: str) -> int:
+        """Size of an axis; a PartitionError that lists the axes if unknown."""
+        size = self.axes.get(axis)
+        if size is None:
+            raise PartitionError(
+                f'mesh has no axis "{axis}"; it has '
+                + ", ".join(f'"{n}" of size {s}' for n, s in self.axes.items())
+                + f" (nearest: {nearest(str(axis), self.axes)})"
+            )
+        return size
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over axis names."""
+        return iter(self.axes)
+
+    def __contains__(self, axis: object) -> bool:
+        """Whether the mesh has this axis."""
+        return axis in self.axes
+
+    def __eq__(self, other: object) -> bool:
+        """Equal when names, sizes and order are."""
+        return isinstance(other, Mesh) and list(self.axes.items()) == list(
+            other.axes.items()
+        )
+
+    def __hash__(self) -> int:
+        """Hash of the ordered axes."""
+        return hash(tuple(self.axes.items()))
+
+    def __repr__(self) -> str:
+        """As it would be written."""
+        return f"Mesh({self.axes!r})"
+
+    def __str__(self) -> str:
+        """As the command line takes it: ``B=4,M=2``."""
+        return ",".join(f"{n}={s}" for n, s in self.axes.items())

@@ -1,0 +1,1 @@
+"""Decisions per mesh axis, the actions that make them, and propagation."""

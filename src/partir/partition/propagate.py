@@ -1,0 +1,74 @@
+"""Propagation: one generic rule for all ops, in rounds, whatever the order of actions.
+
+Every node next to a change is judged against the state at the start of the round;
+then the choices are applied in program order, a home once set staying. No cost, no
+op by name: what can't be told from the factors is left and recorded as a conflict.
+"""
+
+from __future__ import annotations
+
+from partir.partition.state import Conflict, Origin, State
+
+
+def propagate(state: State, axis: str) -> None:
+    """To a fixpoint on one axis, from what changed since the last time."""
+    stuck: set[int] = {c.node for c in state.conflicts[axis]}
+    while state.dirty[axis]:
+        _rounds(state, axis, stuck)
+        _settle(state, axis, stuck)
+    chosen = state.chosen[axis]
+    found = (_conflict(state, axis, n) for n in sorted(stuck) if not chosen[n])
+    state.record_conflicts(axis, [conflict for conflict in found if conflict])
+
+
+def _rounds(state: State, axis: str, stuck: set[int]) -> None:
+    """Judge and apply until nothing next to a change has a single candidate."""
+    size = state.mesh.axes[axis]
+    graph = state.graph
+    chosen, seen, homes = state.chosen[axis], state.seen[axis], state.homes[axis]
+    operands, results, nests = graph.operands, graph.results, state.nests
+    while state.dirty[axis]:
+        frontier = sorted(state.dirty[axis])
+        state.dirty[axis] = set()
+        choices = []
+        for node in frontier:
+            if chosen[node]:
+                continue
+            known = tuple(
+                [seen[v] for v in operands[node]] + [homes[v] for v in results[node]]
+            )
+            factor = nests[node].judge(size, known)
+            if factor >= 0:
+                choices.append((node, factor))
+            elif factor == -2:
+                stuck.add(node)
+        for node, factor in choices:
+            state.enter(node, factor, axis, Origin(state.step, node))
+
+
+def _settle(state: State, axis: str, stuck: set[int]) -> None:
+    """Nodes still stuck follow their results where these leave one factor."""
+    size = state.mesh.axes[axis]
+    choices = []
+    for node in sorted(stuck):
+        if not state.chosen[axis][node]:
+            factor = state.nests[node].settle(size, state.known(node, axis))
+            if factor >= 0:
+                choices.append((node, factor))
+    for node, factor in choices:
+        state.enter(node, factor, axis, Origin(state.step, node))
+
+
+def _conflict(state: State, axis: str, node: int) -> Conflict | None:
+    """The evidence, if at least two different loops are asked for."""
+    known = state.known(node, axis)
+    nest = state.nests[node]
+    if len(nest.supported(state.mesh.axes[axis], known)) < 2:
+        return None
+    values = state.graph.operands[node] + state.graph.results[node]
+    evidence = {
+        (value, home): (value, home, state.tactic_of(axis, value))
+        for value, home in zip(values, known, strict=True)
+        if home >= 0
+    }
+    return Conflict(node, axis, tuple(evidence.values()))

@@ -1,0 +1,223 @@
+"""`State`: for each mesh axis, the loop of each op and the home of each value.
+
+This is PartIR:Core in normal form. Every change goes on a trail, so that it can be
+undone to a mark in time proportional to what changed.
+
+*Nodes* are what propagation works on: the program's ops, by their numbers, then one
+node per `Tie` (a loop's carry, a branch's result, state carried from call to call).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from partir.errors import PartitionError
+from partir.ir.core import Op, Program, Signature
+from partir.mesh import Mesh
+from partir.rules.elementwise import TIE
+from partir.rules.nest import UNDECIDED, WHOLE, Nest, Tiling, nest_of
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What made a decision: the step (tactic), and the node that passed it on."""
+
+    step: int
+    node: int | None = None  # None: an action of the tactic itself
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """An op that propagation left: its evidence asks for different loops."""
+
+    node: int
+    axis: str
+    evidence: tuple[tuple[int, int, Origin | None], ...]  # value, dimension, origin
+
+
+class Graph:
+    """What never changes of a program during partitioning."""
+
+    def __init__(self, program: Program) -> None:
+        """Number the nodes and index values to the nodes next to them."""
+        self.program = program
+        types = program.types
+        self.signatures: list[Signature] = [op.signature for op in program.ops]
+        self.operands: list[tuple[int, ...]] = [op.operands for op in program.ops]
+        self.results: list[tuple[int, ...]] = [op.results for op in program.ops]
+        self.owned: dict[int, list[int]] = {}
+        for tie in program.ties:
+            if tie.owner is not None:
+                self.owned.setdefault(tie.owner, []).append(len(self.signatures))
+            sources = tuple(types[v] for v in tie.sources)
+            targets = tuple(types[v] for v in tie.targets)
+            self.signatures.append(Signature.of(TIE, {}, sources, targets))
+            self.operands.append(tie.sources)
+            self.results.append(tie.targets)
+        for owner in self.owned:  # its ties speak for it
+            self.operands[owner] = self.results[owner] = ()
+            self.signatures[owner] = Signature.of("partir.bundle", {}, (), ())
+        self.neighbours = self._neighbours(len(types))
+        self.nests = [nest_of(signature) for signature in self.signatures]
+
+    def _neighbours(self, values: int) -> list[list[int]]:
+        found: list[list[int]] = [[] for _ in range(values)]
+        for node, (ins, outs) in enumerate(
+            zip(self.operands, self.results, strict=True)
+        ):
+            for value in ins:
+                found[value].append(node)
+            for value in outs:
+                found[value].append(node)
+        return found
+
+    def op(self, node: int) -> Op | None:
+        """The program's op of a node, None for a tie."""
+        return self.program.ops[node] if node < len(self.program.ops) else None
+
+
+class State:
+    """The partition so far. Cheap to copy, cheap to undo."""
+
+    def __init__(self, graph: Graph, mesh: Mesh) -> None:
+        """Nothing decided."""
+        self.graph = graph
+        self.mesh = mesh
+        self.step = 0
+        self.epoch = 0
+        program = graph.program
+        count = len(program.types)
+        self.nests: list[Nest] = list(graph.nests)
+        self.tilings: list[Tiling] = [((),) * len(t.shape) for t in program.types]
+        # A value's home as its producer sees it, and as its readers do: they differ
+        # where a value is kept whole at its uses only.
+        self.homes = {axis: [UNDECIDED] * count for axis in mesh}
+        self.seen = {axis: [UNDECIDED] * count for axis in mesh}
+        self.chosen = {axis: bytearray(len(self.nests)) for axis in mesh}
+        self.stamps: dict[tuple[str, int], tuple[int, int]] = {}
+        self.value_origins: dict[tuple[str, int], Origin] = {}
+        self.node_origins: dict[tuple[str, int], Origin] = {}
+        self.dirty: dict[str, set[int]] = {axis: set() for axis in mesh}
+        self.conflicts: dict[str, tuple[Conflict, ...]] = dict.fromkeys(mesh, ())
+        self._trail: list[tuple[Any, Any, Any]] = []
+        self._order = {axis: number for number, axis in enumerate(mesh)}
+
+    def copy(self) -> State:
+        """An independent copy, without the trail."""
+        made = State.__new__(State)
+        made.__dict__.update(self.__dict__)
+        made.nests, made.tilings = list(self.nests), list(self.tilings)
+        made.homes = {a: list(h) for a, h in self.homes.items()}
+        made.seen = {a: list(h) for a, h in self.seen.items()}
+        made.chosen = {a: bytearray(c) for a, c in self.chosen.items()}
+        made.stamps = dict(self.stamps)
+        made.value_origins = dict(self.value_origins)
+        made.node_origins = dict(self.node_origins)
+        made.dirty = {a: set(d) for a, d in self.dirty.items()}
+        made.conflicts = dict(self.conflicts)
+        made._trail = []
+        return made
+
+    # The trail
+
+    _ABSENT = object()
+
+    def _put(self, table: Any, key: Any, value: Any) -> None:
+        old = table.get(key, self._ABSENT) if isinstance(table, dict) else table[key]
+        self._trail.append((table, key, old))
+        table[key] = value
+
+    def mark(self) -> tuple[int, int, int]:
+        """A point to return to."""
+        return len(self._trail), self.step, self.epoch
+
+    def undo(self, mark: tuple[int, int, int]) -> None:
+        """Take back everything since the mark."""
+        length, self.step, self.epoch = mark
+        while len(self._trail) > length:
+            table, key, old = self._trail.pop()
+            if old is self._ABSENT:
+                del table[key]
+            else:
+                table[key] = old
+        for dirty in self.dirty.values():
+            dirty.clear()
+
+    # Questions
+
+    def local_size(self, value: int, dim: int) -> int:
+        """What is left of a dimension inside the axes that tile it."""
+        size = self.graph.program.types[value].shape[dim]
+        for axis in self.tilings[value][dim]:
+            size //= self.mesh.axes[axis]
+        return size
+
+    def known(self, node: int, axis: str) -> tuple[int, ...]:
+        """Homes around a node on an axis, operands then results."""
+        seen, homes = self.seen[axis], self.homes[axis]
+        return tuple(
+            [seen[v] for v in self.graph.operands[node]]
+            + [homes[v] for v in self.graph.results[node]]
+        )
+
+    # Decisions
+
+    def set_home(self, value: int, dim: int, axis: str, node: int | None) -> bool:
+        """Tile a value at home; False if it is decided or does not divide."""
+        homes = self.homes[axis]
+        if homes[value] != UNDECIDED:
+            return False
+        if self.local_size(value, dim) % self.mesh.axes[axis]:
+            return False
+        self._put(homes, value, dim)
+        if self.seen[axis][value] == UNDECIDED:
+            self._put(self.seen[axis], value, dim)
+        self._put(self.value_origins, (axis, value), Origin(self.step, node))
+        self._put(self.stamps, (axis, value), (self.epoch, self._order[axis]))
+        tiling = list(self.tilings[value])
+        tiling[dim] = self._nested(value, tiling[dim], axis)
+        self._put(self.tilings, value, tuple(tiling))
+        self.dirty[axis].update(self.graph.neighbours[value])
+        return True
+
+    def _nested(self, value: int, axes: tuple[str, ...], axis: str) -> tuple[str, ...]:
+        """Later tactics nest deeper; within one, axes stand in the mesh's order."""
+        return tuple(sorted((*axes, axis), key=lambda a: self.stamps[(a, value)]))
+
+    def pin(self, value: int, axis: str, uses_only: bool) -> None:
+        """Keep a value whole on an axis, everywhere or at its uses."""
+        if not uses_only and self.homes[axis][value] == UNDECIDED:
+            self._put(self.homes[axis], value, WHOLE)
+        self._put(self.seen[axis], value, WHOLE)
+        self._put(self.value_origins, (axis, value), Origin(self.step))
+        self.dirty[axis].update(self.graph.neighbours[value])
+
+    def enter(self, node: int, factor: int, axis: str, origin: Origin) -> None:
+        """Put a node into a loop over `axis`, and tile what the loop names."""
+        nest = self.nests[node]
+        self._put(self.chosen[axis], node, 1)
+        self._put(self.nests, node, nest.inside(axis, self.mesh.axes[axis], factor))
+        self._put(self.node_origins, (axis, node), origin)
+        taken = nest.factors[factor]
+        for value, dim in zip(self.graph.operands[node], taken.operands, strict=True):
+            if dim is not None and self.seen[axis][value] == UNDECIDED:
+                self.set_home(value, dim, axis, node)
+        for value, dim in zip(self.graph.results[node], taken.results, strict=True):
+            if dim is not None:
+                self.set_home(value, dim, axis, node)
+
+    def record_conflicts(self, axis: str, found: Iterable[Conflict]) -> None:
+        """Keep what propagation could not decide on this axis."""
+        self._put(self.conflicts, axis, tuple(found))
+
+    def tactic_of(self, axis: str, value: int) -> Origin | None:
+        """What decided a value's home."""
+        return self.value_origins.get((axis, value))
+
+    def require_axis(self, axis: str) -> int:
+        """Size of an axis, or a PartitionError naming the mesh's."""
+        if not isinstance(axis, str):
+            raise PartitionError(f"an axis is a name, got {axis!r}")
+        return self.mesh[axis]

@@ -1,0 +1,54 @@
+"""Elementwise ops, and ties, which behave like them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from partir.ir.core import Signature
+from partir.rules.factor import Factor
+from partir.rules.registry import rule
+
+TIE = "partir.tie"
+
+_STABLEHLO = (
+    "abs add and atan2 bitcast_convert cbrt ceil clamp compare complex convert cosine "
+    "count_leading_zeros divide exponential exponential_minus_one floor imag is_finite "
+    "log log_plus_one logistic maximum minimum multiply negate not or popcnt power "
+    "real reduce_precision remainder round_nearest_afz round_nearest_even rsqrt select "
+    "shift_left shift_right_arithmetic shift_right_logical sign sine sqrt subtract tan "
+    "tanh xor"
+).split()
+
+_CHLO = (
+    "acos acosh asin asinh atan atanh bessel_i1e conj cosh digamma erf erf_inv erfc "
+    "is_inf is_neg_inf is_pos_inf lgamma next_after polygamma sinh square tan zeta"
+).split()
+
+
+def pointwise(op: Signature) -> Iterator[Factor]:
+    """``(i, j), (i, j) -> (i, j)``: every dimension; scalar operands stay whole."""
+    shape = op.results[0].shape
+    for dim, size in enumerate(shape):
+        yield Factor(
+            size,
+            tuple(dim if operand.shape == shape else None for operand in op.operands),
+            (dim,) * len(op.results),
+        )
+
+
+@rule(*_STABLEHLO, *(f"chlo.{name}" for name in _CHLO))
+def elementwise(op: Signature) -> Iterator[Factor]:
+    """``(i, j), (i, j) -> (i, j)``; a bitcast that changes the rank maps the rest."""
+    shape = op.results[0].shape
+    if op.name == "bitcast_convert" and len(shape) != len(op.operands[0].shape):
+        shared = min(len(shape), len(op.operands[0].shape))
+        for dim in range(shared):
+            yield Factor(shape[dim], (dim,), (dim,))
+        return
+    yield from pointwise(op)
+
+
+@rule(TIE)
+def tie(op: Signature) -> Iterator[Factor]:
+    """Values that form one decision are tiled alike."""
+    yield from pointwise(op)

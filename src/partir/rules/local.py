@@ -1,0 +1,95 @@
+"""What local forms are written against: an emitter of ops, and tile offsets.
+
+The same local forms serve the SPMD program, where a loop's index is the device's
+coordinate, and the sequential meaning, where it is a loop counter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from partir.ir.core import Lambda
+from partir.ir.types import TensorType, tensor
+from partir.rules.nest import Nest
+
+
+class Ssa(NamedTuple):
+    """An emitted value: its name in the output and its type."""
+
+    name: str
+    type: TensorType
+
+
+class Emitter(Protocol):
+    """Sink for local ops."""
+
+    def op(
+        self,
+        kind: str,
+        operands: Sequence[Ssa],
+        results: Sequence[TensorType],
+        attrs: Mapping[str, str] = ...,
+        lambdas: tuple[Lambda, ...] = ...,
+    ) -> tuple[Ssa, ...]:
+        """Emit one op."""
+        ...
+
+    def index(self, axis: str) -> Ssa:
+        """Index of the loop over `axis`, an i32 scalar."""
+        ...
+
+
+LocalForm = Callable[[Nest, Emitter, Sequence[Ssa]], tuple[Ssa, ...]]
+
+INDEX = tensor((), "i32")
+
+
+def emit_default(
+    nest: Nest, emitter: Emitter, operands: Sequence[Ssa]
+) -> tuple[Ssa, ...]:
+    """The same op at its local types, with its local attributes."""
+    signature = nest.signature
+    return emitter.op(
+        signature.kind, operands, nest.result_types, nest.attrs, signature.lambdas
+    )
+
+
+def constant(emitter: Emitter, type_: TensorType, number: str) -> Ssa:
+    """A tensor that is one number everywhere."""
+    attrs = {"value": f"dense<{number}> : {type_.text}"}
+    return emitter.op("stablehlo.constant", (), (type_,), attrs)[0]
+
+
+def binary(emitter: Emitter, kind: str, left: Ssa, right: Ssa) -> Ssa:
+    """An elementwise op of two operands of one type."""
+    return emitter.op(f"stablehlo.{kind}", (left, right), (left.type,))[0]
+
+
+def tile_index(nest: Nest, emitter: Emitter, position: int, dim: int) -> Ssa | None:
+    """Which tile of dimension `dim` this iteration has (axes major first).
+
+    None if the dimension is not tiled.
+    """
+    made: Ssa | None = None
+    for loop in nest.loops:
+        if loop.factor.dim(position) != dim:
+            continue
+        index = emitter.index(loop.axis)
+        if made is not None:
+            size = constant(emitter, INDEX, str(loop.size))
+            index = binary(
+                emitter, "add", binary(emitter, "multiply", made, size), index
+            )
+        made = index
+    return made
+
+
+def tile_offset(nest: Nest, emitter: Emitter, position: int, dim: int) -> Ssa | None:
+    """First element of this iteration's tile along `dim`, None if it is not tiled."""
+    made = tile_index(nest, emitter, position, dim)
+    if made is None:
+        return None
+    types = (*nest.operand_types, *nest.result_types)
+    size = constant(emitter, INDEX, str(types[position].shape[dim]))
+    return binary(emitter, "multiply", made, size)

@@ -1,0 +1,44 @@
+"""Operands that count once in a reduction loop: identity in all other iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from partir.ir.attributes import i64_array
+from partir.ir.types import tensor
+from partir.rules.local import INDEX, Emitter, Ssa, constant
+from partir.rules.monoids import identity, is_identity
+from partir.rules.nest import Loop, Nest
+
+
+def once_operands(
+    nest: Nest, emitter: Emitter, operands: Sequence[Ssa], splats: Sequence[str | None]
+) -> list[Ssa]:
+    """Operands with those marked `once` masked, unless known to be the identity."""
+    made = list(operands)
+    for loop in nest.loops:
+        for position in loop.factor.once:
+            assert loop.factor.reduce is not None
+            type_ = nest.signature.operands[position]
+            if not is_identity(loop.factor.reduce, type_, splats[position]):
+                made[position] = _masked(loop, emitter, made[position])
+    return made
+
+
+def _masked(loop: Loop, emitter: Emitter, operand: Ssa) -> Ssa:
+    """`operand` in the first iteration, the identity in the others."""
+    assert loop.factor.reduce is not None
+    zero = constant(emitter, INDEX, "0")
+    attrs = {
+        "comparison_direction": "#stablehlo<comparison_direction EQ>",
+        "compare_type": "#stablehlo<comparison_type SIGNED>",
+    }
+    boolean = tensor((), "i1")
+    index = emitter.index(loop.axis)
+    (first,) = emitter.op("stablehlo.compare", (index, zero), (boolean,), attrs)
+    mask = boolean.with_shape(operand.type.shape)
+    spread = {"broadcast_dimensions": i64_array(())}
+    (first,) = emitter.op("stablehlo.broadcast_in_dim", (first,), (mask,), spread)
+    other = constant(emitter, operand.type, identity(loop.factor.reduce, operand.type))
+    chosen = emitter.op("stablehlo.select", (first, operand, other), (operand.type,))
+    return chosen[0]

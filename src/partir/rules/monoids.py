@@ -1,0 +1,100 @@
+"""Monoids that results recombine with: their reducers and identities."""
+
+from __future__ import annotations
+
+from partir.ir.core import Lambda, Location, Op, Signature
+from partir.ir.types import TensorType, tensor
+
+OPS = {
+    "sum": "stablehlo.add",
+    "mul": "stablehlo.multiply",
+    "max": "stablehlo.maximum",
+    "min": "stablehlo.minimum",
+    "and": "stablehlo.and",
+    "or": "stablehlo.or",
+}
+_BY_OP = {kind: name for name, kind in OPS.items()}
+
+
+def monoid_of(region: Lambda) -> str | None:
+    """The monoid of a reducer that applies one op to its two arguments, else None."""
+    if len(region.ops) != 1 or len(region.arguments) != 2 or len(region.results) != 1:
+        return None
+    (op,) = region.ops
+    straight = (
+        set(op.operands) == set(region.arguments) and op.results == region.results
+    )
+    found = _BY_OP.get(op.kind) if straight else None
+    boolean = region.types[region.arguments[0]].dtype == "i1"
+    # On booleans add is or, multiply is and.
+    return {"sum": "or", "mul": "and"}.get(found or "", found) if boolean else found
+
+
+def reducer(monoid: str, dtype: str) -> Lambda:
+    """The region that combines two scalars."""
+    scalar = tensor((), dtype)
+    signature = Signature.of(OPS[monoid], {}, (scalar, scalar), (scalar,))
+    op = Op(signature, (0, 1), (2,), Location())
+    return Lambda((scalar,) * 3, (0, 1), (op,), (2,))
+
+
+def identity(monoid: str, type_: TensorType) -> str:
+    """The monoid's identity as a literal of this element type.
+
+    >>> identity("sum", tensor((), "f32")), identity("max", tensor((), "i8"))
+    ('0.000000e+00', '-128')
+    """
+    dtype = type_.dtype
+    if dtype == "i1":
+        return "true" if monoid in ("and", "mul", "min") else "false"
+    if dtype.startswith("complex"):
+        return "(1.0, 0.0)" if monoid == "mul" else "(0.0, 0.0)"
+    floating = "f" in dtype
+    if monoid in ("sum", "mul"):
+        number = int(monoid == "mul")
+        return f"{number}.000000e+00" if floating else str(number)
+    if floating:
+        return _infinity(dtype, negative=monoid == "max")
+    return _integer_identity(monoid, dtype)
+
+
+def _integer_identity(monoid: str, dtype: str) -> str:
+    bits = int(dtype.lstrip("uis"))
+    unsigned = dtype.startswith("ui")
+    if monoid == "or":
+        return "0"
+    if monoid == "and":
+        return str(2**bits - 1) if unsigned else "-1"
+    if monoid == "max":
+        return "0" if unsigned else str(-(2 ** (bits - 1)))
+    return str(2**bits - 1 if unsigned else 2 ** (bits - 1) - 1)
+
+
+_INFINITIES = {
+    "f64": "0x7FF0000000000000",
+    "f32": "0x7F800000",
+    "f16": "0x7C00",
+    "bf16": "0x7F80",
+}
+
+
+def _infinity(dtype: str, negative: bool) -> str:
+    bits = _INFINITIES.get(dtype)
+    if bits is None:  # 8-bit floats: some have no infinity; their largest will do
+        return "-4.480000e+02" if negative else "4.480000e+02"
+    if not negative:
+        return bits
+    sign = 8 << (4 * (len(bits) - 3))
+    return f"0x{int(bits, 16) | sign:0{len(bits) - 2}X}"
+
+
+def is_identity(monoid: str, type_: TensorType, literal: str | None) -> bool:
+    """Whether a known splat equals the monoid's identity."""
+    if literal is None:
+        return False
+    if literal == identity(monoid, type_):
+        return True
+    try:
+        return float(literal) == float(identity(monoid, type_))
+    except ValueError:
+        return False

@@ -1,0 +1,217 @@
+"""`Nest`: an op inside its loops, with its local types and what the loops mean.
+
+Nests are interned per signature: the layers of a model share them, and with them every
+cached answer, which is what makes propagation and lowering fast.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from partir.ir.core import Signature
+from partir.ir.types import TensorType
+from partir.rules.factor import Factor
+from partir.rules.registry import attrs_hook, factors_of
+
+Tiling = tuple[tuple[str, ...], ...]
+"""Axes of each dimension, major first."""
+
+UNDECIDED = -1
+WHOLE = -2
+"""Homes of a value on an axis: a dimension, or one of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """One loop of a nest: the mesh axis, its size, the factor (with its outer size)."""
+
+    axis: str
+    size: int
+    factor: Factor
+
+
+class Nest:
+    """An op's signature inside loops, outermost first. Get one by `nest_of`."""
+
+    def __init__(self, signature: Signature, loops: tuple[Loop, ...]) -> None:
+        """Derive local types and factors; use `nest_of` and `inside` instead."""
+        self.signature = signature
+        self.loops = loops
+        self.axes = tuple(loop.axis for loop in loops)
+        self.operand_types = _local_types(signature.operands, loops, 0)
+        self.result_types = _local_types(
+            signature.results, loops, len(signature.operands)
+        )
+        self.factors = self._local_factors()
+        self._inside: dict[tuple[str, int, int], Nest] = {}
+        self._judged: dict[tuple[int, tuple[int, ...]], int] = {}
+        self._settled: dict[tuple[int, tuple[int, ...]], int] = {}
+
+    def _local_factors(self) -> tuple[Factor, ...]:
+        local = Signature.of(
+            self.signature.kind,
+            self.attrs,
+            self.operand_types,
+            self.result_types,
+            self.signature.lambdas,
+        )
+        return factors_of(local) if self.loops else factors_of(self.signature)
+
+    @cached_property
+    def attrs(self) -> dict[str, str]:
+        """Attributes of the local op."""
+        hook = attrs_hook(self.signature.kind) if self.loops else None
+        return hook(self) if hook else self.signature.attrs
+
+    def inside(self, axis: str, size: int, index: int) -> Nest:
+        """This op with one more, innermost, loop over its factor number `index`."""
+        key = (axis, size, index)
+        found = self._inside.get(key)
+        if found is None:
+            loop = Loop(axis, size, self.factors[index])
+            found = Nest(self.signature, (*self.loops, loop))
+            self._inside[key] = found
+        return found
+
+    # What propagation asks
+
+    def judge(self, size: int, homes: tuple[int, ...]) -> int:
+        """The one factor that agrees with all homes and that some home supports.
+
+        Returns its number, -1 if nothing is known, -2 if there are none or several.
+        """
+        key = (size, homes)
+        found = self._judged.get(key)
+        if found is None:
+            found = self._judged[key] = self._judge(size, homes)
+        return found
+
+    def _judge(self, size: int, homes: tuple[int, ...]) -> int:
+        if max(homes, default=UNDECIDED) < 0:
+            return -1
+        fitting = [
+            number
+            for number, factor in enumerate(self.factors)
+            if factor.size % size == 0 and _agrees(factor, homes)
+        ]
+        return fitting[0] if len(fitting) == 1 else -2
+
+    def settle(self, size: int, homes: tuple[int, ...]) -> int:
+        """For an op that `judge` left: the one factor of its known results, or -1.
+
+        It must agree with every known result and with at least one operand; operands
+        that disagree are gathered at this use.
+        """
+        key = (size, homes)
+        found = self._settled.get(key)
+        if found is None:
+            found = self._settled[key] = self._settle(size, homes)
+        return found
+
+    def _settle(self, size: int, homes: tuple[int, ...]) -> int:
+        count = len(self.signature.operands)
+        operands, results = homes[:count], homes[count:]
+        if max(results, default=UNDECIDED) < 0:
+            return -1
+        fitting = []
+        for number, factor in enumerate(self.factors):
+            agrees = all(
+                home == UNDECIDED or home == dim or (home == WHOLE and dim is None)
+                for home, dim in zip(results, factor.results, strict=True)
+            )
+            supported = any(
+                home >= 0 and home == dim
+                for home, dim in zip(operands, factor.operands, strict=True)
+            )
+            if factor.size % size == 0 and agrees and supported:
+                fitting.append(number)
+        return fitting[0] if len(fitting) == 1 else -1
+
+    def supported(self, size: int, homes: tuple[int, ...]) -> tuple[int, ...]:
+        """Factors that at least one home asks for: the evidence of a conflict."""
+        return tuple(
+            number
+            for number, factor in enumerate(self.factors)
+            if factor.size % size == 0
+            and any(h >= 0 and h == factor.dim(p) for p, h in enumerate(homes))
+        )
+
+    # What lowering asks
+
+    @cached_property
+    def needs(self) -> tuple[Tiling, ...]:
+        """Tiling that the loops read of each operand."""
+        return tuple(
+            self._tiling(position, len(type_.shape))
+            for position, type_ in enumerate(self.signature.operands)
+        )
+
+    @cached_property
+    def gives(self) -> tuple[Tiling, ...]:
+        """Tiling in which the loops leave each result."""
+        first = len(self.signature.operands)
+        return tuple(
+            self._tiling(first + position, len(type_.shape))
+            for position, type_ in enumerate(self.signature.results)
+        )
+
+    @cached_property
+    def pending(self) -> tuple[tuple[tuple[str, str], ...], ...]:
+        """Reductions that each result still needs: pairs of axis and monoid."""
+        return tuple(
+            tuple(
+                (loop.axis, loop.factor.reduce)
+                for loop in self.loops
+                if loop.factor.reduce and loop.factor.results[position] is None
+            )
+            for position in range(len(self.signature.results))
+        )
+
+    def _tiling(self, position: int, rank: int) -> Tiling:
+        dims: list[tuple[str, ...]] = [()] * rank
+        for loop in self.loops:
+            dim = loop.factor.dim(position)
+            if dim is not None:
+                dims[dim] += (loop.axis,)
+        return tuple(dims)
+
+
+def nest_of(signature: Signature) -> Nest:
+    """The op outside any loop."""
+    found = signature.cache.get("nest")
+    if found is None:
+        found = signature.cache["nest"] = Nest(signature, ())
+    assert isinstance(found, Nest)
+    return found
+
+
+def _agrees(factor: Factor, homes: tuple[int, ...]) -> bool:
+    """Whether no known home contradicts the factor, and one supports it."""
+    dims = factor.operands + factor.results
+    supported = False
+    for home, dim in zip(homes, dims, strict=True):
+        if home == UNDECIDED:
+            continue
+        if home == WHOLE:
+            if dim is not None:
+                return False
+        elif home != dim:
+            return False
+        else:
+            supported = True
+    return supported
+
+
+def _local_types(
+    types: tuple[TensorType, ...], loops: tuple[Loop, ...], first: int
+) -> tuple[TensorType, ...]:
+    made = []
+    for position, type_ in enumerate(types):
+        shape = list(type_.shape)
+        for loop in loops:
+            dim = loop.factor.dim(first + position)
+            if dim is not None:
+                shape[dim] //= loop.size
+        made.append(type_.with_shape(tuple(shape)))
+    return tuple(made)

@@ -1,0 +1,91 @@
+"""Registration and look-up of rules and local forms.
+
+A *rule* is a function from a signature to its factors. A *local form* says how the op
+changes inside a loop nest; without one, the op keeps its attributes and only its
+types shrink. Rules see signatures with local types, so a rule for which nesting
+matters (reshape) is asked again inside the loops already decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from partir.ir.core import Signature
+from partir.rules.factor import Factor
+
+if TYPE_CHECKING:
+    from partir.rules.local import LocalForm
+    from partir.rules.nest import Nest
+
+Rule = Callable[[Signature], Iterable[Factor]]
+LocalAttrs = Callable[["Nest"], dict[str, str]]
+
+_rules: dict[str, Rule] = {}
+_forms: dict[str, LocalForm] = {}
+_attrs: dict[str, LocalAttrs] = {}
+
+
+def rule(*kinds: str) -> Callable[[Rule], Rule]:
+    """Register the rule for these op kinds (without a dialect: StableHLO's)."""
+
+    def register(function: Rule) -> Rule:
+        for kind in map(_full, kinds):
+            if kind in _rules:
+                raise ValueError(f"{kind} has a rule already: {_rules[kind].__name__}")
+            _rules[kind] = function
+        return function
+
+    return register
+
+
+def local_attrs(*kinds: str) -> Callable[[LocalAttrs], LocalAttrs]:
+    """Register how attributes change inside a nest."""
+
+    def register(function: LocalAttrs) -> LocalAttrs:
+        _attrs.update({_full(kind): function for kind in kinds})
+        return function
+
+    return register
+
+
+def local_form(*kinds: str) -> Callable[[LocalForm], LocalForm]:
+    """Register how an op is emitted inside a nest, where attributes don't suffice."""
+
+    def register(function: LocalForm) -> LocalForm:
+        _forms.update({_full(kind): function for kind in kinds})
+        return function
+
+    return register
+
+
+def _full(kind: str) -> str:
+    return kind if "." in kind else f"stablehlo.{kind}"
+
+
+def kinds() -> tuple[str, ...]:
+    """All op kinds that have a rule."""
+    return tuple(sorted(_rules))
+
+
+def has_rule(kind: str) -> bool:
+    """Whether the registry knows this op kind."""
+    return kind in _rules
+
+
+def factors_of(signature: Signature) -> tuple[Factor, ...]:
+    """Factors of an op; none for an op without a rule. Size-1 factors are left out."""
+    found = _rules.get(signature.kind)
+    if found is None:
+        return ()
+    return tuple(factor for factor in found(signature) if factor.size > 1)
+
+
+def attrs_hook(kind: str) -> LocalAttrs | None:
+    """How the attributes of this kind change, if they do."""
+    return _attrs.get(kind)
+
+
+def form_hook(kind: str) -> LocalForm | None:
+    """How this kind is emitted, if specially."""
+    return _forms.get(kind)

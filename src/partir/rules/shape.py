@@ -1,0 +1,189 @@
+"""Ops that make or move data: broadcast, transpose, reshape, slice, pad, iota, …"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from partir.ir.attributes import i64_array, integer, ints
+from partir.ir.core import Signature
+from partir.ir.types import tensor
+from partir.rules.factor import Factor
+from partir.rules.local import INDEX, Emitter, Ssa, binary, emit_default, tile_offset
+from partir.rules.nest import Nest
+from partir.rules.registry import local_attrs, local_form, rule
+
+
+@rule("broadcast_in_dim")
+def broadcast_in_dim(op: Signature) -> Iterator[Factor]:
+    """``(j) -> (i, j)``: kept dimensions follow; new and stretched ones are free."""
+    source = {r: o for o, r in enumerate(ints(op.attrs["broadcast_dimensions"]))}
+    for dim, size in enumerate(op.results[0].shape):
+        operand = source.get(dim)
+        if operand is not None and op.operands[0].shape[operand] != size:
+            operand = None
+        yield Factor(size, (operand,), (dim,))
+
+
+@rule("transpose")
+def transpose(op: Signature) -> Iterator[Factor]:
+    """``(j, i) -> (i, j)``: each result dimension follows its operand dimension."""
+    for result, operand in enumerate(ints(op.attrs["permutation"])):
+        yield Factor(op.results[0].shape[result], (operand,), (result,))
+
+
+@rule("reshape")
+def reshape(op: Signature) -> Iterator[Factor]:
+    """Dimensions are matched in groups of equal product; the major of each is tiled.
+
+    Size-1 dimensions are skipped, so that inside a loop that takes a major dimension
+    whole, the next one becomes the major.
+    """
+    for operand_dims, result_dims in matching_groups(
+        op.operands[0].shape, op.results[0].shape
+    ):
+        operand, result = operand_dims[0], result_dims[0]
+        size = math.gcd(op.operands[0].shape[operand], op.results[0].shape[result])
+        yield Factor(size, (operand,), (result,))
+
+
+def matching_groups(
+    left: tuple[int, ...], right: tuple[int, ...]
+) -> Iterator[tuple[list[int], list[int]]]:
+    """Shortest runs of dimensions with equal products, size-1 dimensions left out.
+
+    >>> list(matching_groups((2, 1, 12), (2, 3, 4)))
+    [([0], [0]), ([2], [1, 2])]
+    """
+    if 0 in left:
+        return
+    lefts = [d for d, n in enumerate(left) if n != 1]
+    rights = [d for d, n in enumerate(right) if n != 1]
+    i = j = 0
+    while i < len(lefts) and j < len(rights):
+        group_left, group_right = [lefts[i]], [rights[j]]
+        size_left, size_right = left[lefts[i]], right[rights[j]]
+        while size_left != size_right:
+            if size_left < size_right:
+                i += 1
+                group_left.append(lefts[i])
+                size_left *= left[lefts[i]]
+            else:
+                j += 1
+                group_right.append(rights[j])
+                size_right *= right[rights[j]]
+        yield group_left, group_right
+        i, j = i + 1, j + 1
+
+
+@rule("constant")
+def constant_rule(op: Signature) -> Iterator[Factor]:
+    """``-> (i, j)``: every dimension."""
+    for dim, size in enumerate(op.results[0].shape):
+        yield Factor(size, (), (dim,))
+
+
+@local_form("constant")
+def constant_form(
+    nest: Nest, emitter: Emitter, operands: Sequence[Ssa]
+) -> tuple[Ssa, ...]:
+    """One number everywhere: at the local type. Else a slice of the whole."""
+    whole, local = nest.signature.results[0], nest.result_types[0]
+    text = nest.signature.attrs["value"]
+    if whole == local:
+        return emit_default(nest, emitter, operands)
+    number = text[: text.rindex(" : ")]
+    if not number.startswith(("dense<[", 'dense<"')) and number.startswith("dense<"):
+        attrs = {"value": f"{number} : {local.text}"}
+        return emitter.op("stablehlo.constant", (), (local,), attrs)
+    made = emitter.op("stablehlo.constant", (), (whole,), nest.signature.attrs)[0]
+    return (slice_tile(nest, emitter, made, position=0),)
+
+
+def slice_tile(nest: Nest, emitter: Emitter, whole: Ssa, position: int) -> Ssa:
+    """This iteration's tile of a value that is whole."""
+    local = (*nest.operand_types, *nest.result_types)[position]
+    zero = emitter.op(
+        "stablehlo.constant", (), (INDEX,), {"value": f"dense<0> : {INDEX.text}"}
+    )[0]
+    starts = [
+        tile_offset(nest, emitter, position, dim) or zero
+        for dim in range(len(local.shape))
+    ]
+    attrs = {"slice_sizes": i64_array(local.shape)}
+    return emitter.op("stablehlo.dynamic_slice", (whole, *starts), (local,), attrs)[0]
+
+
+@rule("iota")
+def iota(op: Signature) -> Iterator[Factor]:
+    """``-> (i, j)``: every dimension; along its own, a tile starts at its offset."""
+    yield from constant_rule(op)
+
+
+@local_form("iota")
+def iota_form(nest: Nest, emitter: Emitter, operands: Sequence[Ssa]) -> tuple[Ssa, ...]:
+    """Count from the tile's offset."""
+    (made,) = emit_default(nest, emitter, operands)
+    dim = integer(nest.signature.attrs["iota_dimension"])
+    offset = tile_offset(nest, emitter, 0, dim)
+    if offset is None:
+        return (made,)
+    scalar = tensor((), made.type.dtype)
+    if scalar != INDEX:
+        (offset,) = emitter.op("stablehlo.convert", (offset,), (scalar,))
+    attrs = {"broadcast_dimensions": i64_array(())}
+    (start,) = emitter.op("stablehlo.broadcast_in_dim", (offset,), (made.type,), attrs)
+    return (binary(emitter, "add", made, start),)
+
+
+@rule("concatenate")
+def concatenate(op: Signature) -> Iterator[Factor]:
+    """``(i, _), (i, _) -> (i, _)``: all but the joined dimension."""
+    joined = integer(op.attrs["dimension"])
+    for dim, size in enumerate(op.results[0].shape):
+        if dim != joined:
+            yield Factor(size, (dim,) * len(op.operands), (dim,))
+
+
+@rule("slice")
+def slice_rule(op: Signature) -> Iterator[Factor]:
+    """Dimensions that are taken whole."""
+    for dim, size in enumerate(op.operands[0].shape):
+        if op.results[0].shape[dim] == size and _forward(op, dim):
+            yield Factor(size, (dim,), (dim,))
+
+
+def _forward(op: Signature, dim: int) -> bool:
+    return ints(op.attrs["strides"])[dim] == 1 or op.operands[0].shape[dim] == 1
+
+
+@local_attrs("slice")
+def slice_attrs(nest: Nest) -> dict[str, str]:
+    """A tiled dimension ends where the tile does."""
+    attrs = dict(nest.signature.attrs)
+    limits = list(ints(attrs["limit_indices"]))
+    for dim, axes in enumerate(nest.gives[0]):
+        if axes:
+            limits[dim] = nest.operand_types[0].shape[dim]
+    attrs["limit_indices"] = i64_array(limits)
+    return attrs
+
+
+@rule("pad")
+def pad(op: Signature) -> Iterator[Factor]:
+    """Dimensions without padding."""
+    edges = [ints(op.attrs[f"edge_padding_{side}"]) for side in ("low", "high")] + [
+        ints(op.attrs["interior_padding"])
+    ]
+    for dim, size in enumerate(op.operands[0].shape):
+        if not any(edge[dim] for edge in edges):
+            yield Factor(size, (dim, None), (dim,))
+
+
+@rule("reverse")
+def reverse(op: Signature) -> Iterator[Factor]:
+    """All but the reversed dimensions."""
+    turned = ints(op.attrs["dimensions"])
+    for dim, size in enumerate(op.operands[0].shape):
+        if dim not in turned:
+            yield Factor(size, (dim,), (dim,))

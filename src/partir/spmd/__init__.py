@@ -1,0 +1,1 @@
+"""The device-local program: local ops, collectives, their rewrites and StableHLO."""

@@ -1,0 +1,133 @@
+"""Writing StableHLO text, op by op. The generic form: every op is spelled alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from partir.ir.core import Lambda, Location
+from partir.ir.types import TensorType
+from partir.rules.local import Ssa
+
+
+class TextEmitter:
+    """Collects lines; an `Emitter` for local forms, less the loop index."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.lines: list[str] = []
+        self.aliases: dict[str, str] = {}
+        self._count = 0
+        self._locations: dict[Location, str] = {}
+        self._tails: dict[tuple[object, ...], str] = {}
+        self.place = ""
+
+    def fresh(self) -> str:
+        """A new name."""
+        self._count += 1
+        return f"%{self._count}"
+
+    def at(self, location: Location) -> None:
+        """Ops that follow come from here."""
+        alias = self._locations.get(location)
+        if alias is None:
+            alias = self._locations[location] = self._define_location(location)
+        self.place = alias
+
+    def _define_location(self, location: Location) -> str:
+        if not location.path and not location.file:
+            return ""
+        alias = f"#loc{len(self._locations)}"
+        inner = ""
+        if location.file:
+            inner = f"{_quoted(location.file)}:{location.line}:0"
+            if location.function:
+                inner = f"{_quoted(location.function)}({inner})"
+        name = _quoted(location.path)
+        text = f"{name}({inner})" if location.path and inner else inner or name
+        self.aliases[alias] = f"loc({text})"
+        return f" loc({alias})"
+
+    def op(
+        self,
+        kind: str,
+        operands: Sequence[Ssa],
+        results: Sequence[TensorType],
+        attrs: Mapping[str, str] | None = None,
+        lambdas: tuple[Lambda, ...] = (),
+        regions: Sequence[str] = (),
+    ) -> tuple[Ssa, ...]:
+        """Emit one op."""
+        names = [operand.name for operand in operands]
+        types = tuple([operand.type for operand in operands])
+        tail = op_tail(types, tuple(results), attrs or {})
+        body = self._regions(lambdas, regions)
+        made, left = self.results(results)
+        self.lines.append(f'{left}"{kind}"({", ".join(names)}){body}{tail}{self.place}')
+        return made
+
+    def results(self, types: Sequence[TensorType]) -> tuple[tuple[Ssa, ...], str]:
+        """Names for an op's results, and its left-hand side."""
+        if not types:
+            return (), ""
+        name = self.fresh()
+        if len(types) == 1:
+            return (Ssa(name, types[0]),), f"{name} = "
+        made = tuple(Ssa(f"{name}#{i}", t) for i, t in enumerate(types))
+        return made, f"{name}:{len(types)} = "
+
+    def _regions(self, lambdas: tuple[Lambda, ...], regions: Sequence[str]) -> str:
+        parts = [*map(lambda_text, lambdas), *regions]
+        return f" ({', '.join(parts)})" if parts else ""
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def op_tail(
+    operands: tuple[TensorType, ...],
+    results: tuple[TensorType, ...],
+    attrs: Mapping[str, str],
+) -> str:
+    """Attributes and types: all that stands behind an op's operands and regions."""
+    shown = ", ".join(f"{_name(name)} = {text}" for name, text in attrs.items())
+    ins = ", ".join([t.text for t in operands])
+    outs = ", ".join([t.text for t in results])
+    outs = outs if len(results) == 1 else f"({outs})"
+    return f"{f' {{{shown}}}' if shown else ''} : ({ins}) -> {outs}"
+
+
+def _name(name: str) -> str:
+    return name if name.replace("_", "a").replace(".", "a").isalnum() else f'"{name}"'
+
+
+_lambda_texts: dict[Lambda, str] = {}
+
+
+def lambda_text(region: Lambda) -> str:
+    """A closed region; its names are its own (MLIR scopes them to the region)."""
+    found = _lambda_texts.get(region)
+    if found is None:
+        found = _lambda_texts[region] = _lambda_text(region)
+    return found
+
+
+def _lambda_text(region: Lambda) -> str:
+    if not region.types:
+        return "{}"
+    types = region.types
+    names = [f"%l{i}" for i in range(len(types))]
+    head = ", ".join(f"{names[v]}: {types[v].text}" for v in region.arguments)
+    lines = [f"{{ ^bb0({head}):"]
+    for op in region.ops:
+        ins = ", ".join(names[v] for v in op.operands)
+        left = ", ".join(names[v] for v in op.results)
+        tail = op_tail(op.signature.operands, op.signature.results, op.signature.attrs)
+        inner = ", ".join(map(_lambda_text, op.signature.lambdas))
+        body = f" ({inner})" if inner else ""
+        lines.append(f'{left} = "{op.kind}"({ins}){body}{tail}')
+    outs = ", ".join(names[v] for v in region.results)
+    out_types = ", ".join(types[v].text for v in region.results)
+    lines.append(f'"stablehlo.return"({outs}) : ({out_types}) -> () }}')
+    return "\n".join(lines)

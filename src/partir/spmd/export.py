@@ -1,0 +1,285 @@
+"""SPMD program -> device-local StableHLO text.
+
+Text is quicker to write than MLIR objects and the parser checks it. Replica groups
+are aliases by mesh axes, so that their length appears once per set of axes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from partir.ir.attributes import i64_array
+from partir.ir.core import Location
+from partir.ir.types import TensorType, tensor
+from partir.mesh import Mesh
+from partir.rules.local import INDEX, Ssa, binary, constant, emit_default
+from partir.rules.masks import once_operands
+from partir.rules.monoids import reducer
+from partir.rules.nest import Nest
+from partir.rules.registry import form_hook
+from partir.spmd.emit import TextEmitter, lambda_text, op_tail
+from partir.spmd.program import SLICE, Block, Collective, Compute, Control, SpmdProgram
+
+
+def stablehlo_text(program: SpmdProgram, first_channel: int = 1) -> str:
+    """The module that each device runs."""
+    return _Exporter(program, first_channel).run()
+
+
+class _Exporter(TextEmitter):
+    def __init__(self, program: SpmdProgram, first_channel: int) -> None:
+        super().__init__()
+        self.program = program
+        self.mesh = program.mesh
+        self.env: dict[int, Ssa] = {}
+        self._channel = first_channel
+        self._indices: dict[str, Ssa] = {}
+        self._prologue: list[str] = []
+        self._templates: dict[Nest, str | None] = {}
+
+    def run(self) -> str:
+        body = self.program.body
+        types = self.program.types
+        for number, value in enumerate(body.arguments):
+            self.env[value] = Ssa(f"%arg{number}", types[value])
+        self.block_ops(body)
+        results = [self.env[v] for v in body.results]
+        arguments = [self.env[v] for v in body.arguments]
+        head = ", ".join(f"{a.name}: {a.type.text}" for a in arguments)
+        outs = ", ".join(r.type.text for r in results)
+        names = ", ".join(r.name for r in results)
+        lines = [f"{alias} = {text}" for alias, text in self.aliases.items()]
+        lines += [
+            f"module @{_symbol(self.program.program.name)} {{",
+            f"func.func public @main({head}) -> ({outs}) {{",
+            *self._prologue,
+            *self.lines,
+            f'"func.return"({names}) : ({outs}) -> ()',
+            "}",
+            "}",
+        ]
+        return "\n".join(lines)
+
+    # Ops
+
+    def block_ops(self, block: Block) -> None:
+        for op in block.ops:
+            if isinstance(op, Compute):
+                self.compute(op)
+            elif isinstance(op, Collective):
+                self.collective(op)
+            else:
+                self.control(op)
+
+    def compute(self, op: Compute) -> None:
+        nest, env = op.nest, self.env
+        self.at(self.program.program.ops[op.node].location)
+        template = self._template(nest)
+        if template is not None:
+            names = ", ".join([env[v].name for v in op.operands])
+            made, left = self.results(nest.result_types)
+            self.lines.append(f"{left}{template % names}{self.place}")
+        else:
+            operands = [env[v] for v in op.operands]
+            splats = [self.program.splats.get(v) for v in op.operands]
+            operands = once_operands(nest, self, operands, splats)
+            form = form_hook(nest.signature.kind) or emit_default
+            made = form(nest, self, operands)
+        for value, ssa in zip(op.results, made, strict=True):
+            env[value] = ssa
+
+    def _template(self, nest: Nest) -> str | None:
+        """The op's line but for names, where it has no special form."""
+        if nest in self._templates:
+            return self._templates[nest]
+        signature = nest.signature
+        special = nest.loops and form_hook(signature.kind)
+        template = None
+        if not special and not any(loop.factor.once for loop in nest.loops):
+            tail = op_tail(nest.operand_types, nest.result_types, nest.attrs)
+            body = ", ".join(map(lambda_text, signature.lambdas))
+            body = f" ({body})" if body else ""
+            text = f"{body}{tail}".replace("%", "%%")
+            template = f'"{signature.kind}"(%s){text}'
+        self._templates[nest] = template
+        return template
+
+    def control(self, op: Control) -> None:
+        source = self.program.program.ops[op.node]
+        self.at(source.location)
+        place = self.place
+        regions = [self.region(block) for block in op.blocks]
+        self.place = place
+        types = [self.program.types[v] for v in op.results]
+        operands = [self.env[v] for v in op.operands]
+        attrs = source.signature.attrs
+        made = self.op(source.kind, operands, types, attrs, regions=regions)
+        self.env.update(zip(op.results, made, strict=True))
+
+    def region(self, block: Block) -> str:
+        outer, self.lines = self.lines, []
+        for value in block.arguments:
+            self.env[value] = Ssa(self.fresh(), self.program.types[value])
+        self.block_ops(block)
+        arguments = [self.env[v] for v in block.arguments]
+        head = ", ".join(f"{a.name}: {a.type.text}" for a in arguments)
+        self.place = ""
+        self.op("stablehlo.return", [self.env[v] for v in block.results], ())
+        label = f"^bb0({head}):\n" if arguments else ""
+        text = "{ " + label + "\n".join(self.lines) + " }"
+        self.lines = outer
+        return text
+
+    # The device's coordinates, computed once at the top.
+
+    def index(self, axis: str) -> Ssa:
+        """The device's coordinate on an axis."""
+        if axis not in self._indices:
+            outer, self.lines, place = self.lines, self._prologue, self.place
+            self.place = ""
+            self._indices[axis] = self._coordinate(axis)
+            self.lines, self.place = outer, place
+        return self._indices[axis]
+
+    def _coordinate(self, axis: str) -> Ssa:
+        (flat,) = self.op("stablehlo.partition_id", (), (tensor((), "ui32"),))
+        (flat,) = self.op("stablehlo.convert", (flat,), (INDEX,))
+        names = self.mesh.names
+        inner = names[names.index(axis) + 1 :]
+        stride = math.prod(self.mesh.axes[a] for a in inner)
+        if stride > 1:
+            flat = binary(self, "divide", flat, constant(self, INDEX, str(stride)))
+        size = constant(self, INDEX, str(self.mesh.axes[axis]))
+        return binary(self, "remainder", flat, size)
+
+    def flat_index(self, axes: Sequence[str]) -> Ssa:
+        """Position within a group of several axes, major first."""
+        made: Ssa | None = None
+        for axis in axes:
+            index = self.index(axis)
+            if made is not None:
+                size = constant(self, INDEX, str(self.mesh.axes[axis]))
+                index = binary(self, "add", binary(self, "multiply", made, size), index)
+            made = index
+        assert made is not None
+        return made
+
+    # Collectives
+
+    def collective(self, op: Collective) -> None:
+        producer = op.cause.producer
+        if op.cause.consumer is not None:
+            producer = op.cause.consumer
+        ops = self.program.program.ops
+        self.at(ops[producer].location if producer is not None else Location())
+        operand, type_ = self.env[op.operand], self.program.types[op.result]
+        emit = {
+            SLICE: self._all_slice,
+            "all_gather": self._all_gather,
+            "all_reduce": self._all_reduce,
+            "reduce_scatter": self._reduce_scatter,
+            "all_to_all": self._all_to_all,
+            "collective_permute": self._permute,
+        }[op.kind]
+        self.env[op.result] = emit(op, operand, type_)
+
+    def _all_slice(self, op: Collective, operand: Ssa, type_: TensorType) -> Ssa:
+        index = self.flat_index(op.axes)
+        offset = binary(
+            self, "multiply", index, constant(self, INDEX, str(type_.shape[op.dim]))
+        )
+        zero = constant(self, INDEX, "0")
+        starts = [offset if d == op.dim else zero for d in range(len(type_.shape))]
+        attrs = {"slice_sizes": i64_array(type_.shape)}
+        return self.op("stablehlo.dynamic_slice", (operand, *starts), (type_,), attrs)[
+            0
+        ]
+
+    def _all_gather(self, op: Collective, operand: Ssa, type_: TensorType) -> Ssa:
+        attrs = {"all_gather_dim": f"{op.dim} : i64", **self._group(op.axes)}
+        return self.op("stablehlo.all_gather", (operand,), (type_,), attrs)[0]
+
+    def _all_reduce(self, op: Collective, operand: Ssa, type_: TensorType) -> Ssa:
+        region = (reducer(op.monoid, type_.dtype),)
+        attrs = self._group(op.axes)
+        return self.op("stablehlo.all_reduce", (operand,), (type_,), attrs, region)[0]
+
+    def _reduce_scatter(self, op: Collective, operand: Ssa, type_: TensorType) -> Ssa:
+        region = (reducer(op.monoid, type_.dtype),)
+        attrs = {"scatter_dimension": f"{op.dim} : i64", **self._group(op.axes)}
+        kind = "stablehlo.reduce_scatter"
+        return self.op(kind, (operand,), (type_,), attrs, region)[0]
+
+    def _all_to_all(self, op: Collective, operand: Ssa, type_: TensorType) -> Ssa:
+        size = math.prod(self.mesh.axes[a] for a in op.axes)
+        attrs = {
+            "split_dimension": f"{op.to_dim} : i64",
+            "concat_dimension": f"{op.dim} : i64",
+            "split_count": f"{size} : i64",
+            **self._group(op.axes, global_ids=False),
+        }
+        return self.op("stablehlo.all_to_all", (operand,), (type_,), attrs)[0]
+
+    def _permute(self, op: Collective, operand: Ssa, type_: TensorType) -> Ssa:
+        pairs = permutation(self.mesh, op.axes, op.order)
+        attrs = {
+            "source_target_pairs": self._dense(
+                f"pairs_{'_'.join(op.axes + op.order)}", pairs
+            ),
+            "channel_handle": self._next_channel(),
+        }
+        return self.op("stablehlo.collective_permute", (operand,), (type_,), attrs)[0]
+
+    def _group(self, axes: tuple[str, ...], global_ids: bool = True) -> dict[str, str]:
+        groups = self._dense(
+            f"groups_{'_'.join(axes)}", replica_groups(self.mesh, axes)
+        )
+        attrs = {"replica_groups": groups, "channel_handle": self._next_channel()}
+        return {**attrs, "use_global_device_ids": "unit"} if global_ids else attrs
+
+    def _next_channel(self) -> str:
+        number, self._channel = self._channel, self._channel + 1
+        return f"#stablehlo.channel_handle<handle = {number}, type = 1>"
+
+    def _dense(self, name: str, values: np.ndarray) -> str:
+        alias = f"#{name}"
+        if alias not in self.aliases:
+            shape = "x".join(map(str, values.shape))
+            bits = values.astype("<i8").tobytes().hex().upper()
+            text = f'dense<"0x{bits}"> : tensor<{shape}xi64>'
+            if values.size == 1:
+                text = f"dense<{values.item()}> : tensor<{shape}xi64>"
+            self.aliases[alias] = text
+        return alias
+
+
+def replica_groups(mesh: Mesh, axes: Sequence[str]) -> np.ndarray:
+    """Devices that differ only in `axes`, a row each, major axis first.
+
+    >>> replica_groups(Mesh({"B": 2, "M": 2}), ["B"]).tolist()
+    [[0, 2], [1, 3]]
+    """
+    names = mesh.names
+    devices = np.arange(mesh.size).reshape([mesh.axes[n] for n in names])
+    others = [n for n in names if n not in axes]
+    order = [names.index(n) for n in (*others, *axes)]
+    size = math.prod(mesh.axes[a] for a in axes)
+    return devices.transpose(order).reshape(-1, size)
+
+
+def permutation(mesh: Mesh, have: Sequence[str], want: Sequence[str]) -> np.ndarray:
+    """Pairs (source, target) that reorder a dimension's axes.
+
+    The device whose tile has number n when counted by `have` sends it to the device
+    whose tile has number n when counted by `want`.
+    """
+    sources = replica_groups(mesh, have)
+    targets = replica_groups(mesh, want)
+    return np.stack([sources.ravel(), targets.ravel()], axis=1)
+
+
+def _symbol(name: str) -> str:
+    return "".join(c if c.isalnum() or c == "_" else "_" for c in name) or "main"

@@ -1,0 +1,206 @@
+"""Loops -> local ops and collectives.
+
+Each op's nest says which tiling it reads and leaves; each value has its home. Where
+they differ, the value is moved: a result to its home at its producer, an operand at
+its use. A reduction loop leaves a pending reduction, done at the producer. Rewrites
+improve on this afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from partir.ir.core import Program, Region
+from partir.ir.trips import trip_count
+from partir.ir.types import TensorType
+from partir.mesh import Mesh
+from partir.partition.state import State
+from partir.rules.nest import Nest, Tiling
+from partir.spmd.program import (
+    Block,
+    Cause,
+    Collective,
+    Compute,
+    Control,
+    SpmdOp,
+    SpmdProgram,
+)
+from partir.spmd.reshard import plan
+
+
+def lower(state: State, out_tilings: Sequence[Tiling]) -> SpmdProgram:
+    """The SPMD program of a partition; results arrive in `out_tilings`."""
+    return _Lowering(state).run(tuple(out_tilings))
+
+
+def local_type(type_: TensorType, tiling: Tiling, mesh: Mesh) -> TensorType:
+    """A value's type on one device."""
+    if not any(tiling):
+        return type_
+    shape = list(type_.shape)
+    for dim, axes in enumerate(tiling):
+        for axis in axes:
+            shape[dim] //= mesh.axes[axis]
+    return type_.with_shape(tuple(shape))
+
+
+class _Lowering:
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.mesh = state.mesh
+        self.program: Program = state.graph.program
+        self.types: list[TensorType] = []
+        self.home: dict[int, int] = {}  # source value -> SPMD value, tiled as at home
+        self.ops: list[SpmdOp] = []
+        self.splats: dict[int, str] = {}
+
+    def run(self, out_tilings: tuple[Tiling, ...]) -> SpmdProgram:
+        program, tilings = self.program, self.state.tilings
+        for value in program.body.arguments:
+            self.home[value] = self.value(value, tilings[value])
+        arguments = tuple(self.home[v] for v in program.body.arguments)
+        self.region_ops(program.body)
+        results = tuple(
+            self.use(port.value, tiling, None)
+            for port, tiling in zip(program.results, out_tilings, strict=True)
+        )
+        return SpmdProgram(
+            program=program,
+            mesh=self.mesh,
+            types=tuple(self.types),
+            body=Block(arguments, tuple(self.ops), results),
+            splats=self.splats,
+            in_tilings=tuple(tilings[v] for v in program.body.arguments),
+            out_tilings=out_tilings,
+        )
+
+    # Values
+
+    def value(self, source: int, tiling: Tiling) -> int:
+        type_ = self.program.types[source]
+        return self.new(local_type(type_, tiling, self.mesh))
+
+    def new(self, type_: TensorType) -> int:
+        self.types.append(type_)
+        return len(self.types) - 1
+
+    def use(self, source: int, tiling: Tiling, consumer: int | None) -> int:
+        """A source value in this tiling, moved here if its home differs."""
+        return self.move(
+            self.home[source], source, self.state.tilings[source], tiling, consumer
+        )
+
+    def move(
+        self, value: int, source: int, have: Tiling, want: Tiling, consumer: int | None
+    ) -> int:
+        if have == want:
+            return value
+        cause = Cause(source, self.program.producers.get(source), consumer)
+        for step in plan(have, want):
+            result = self.value(source, step.after)
+            order = step.after[step.dim] if step.kind == "collective_permute" else ()
+            self.ops.append(
+                Collective(
+                    step.kind,
+                    value,
+                    result,
+                    step.axes,
+                    cause,
+                    step.dim,
+                    step.to_dim,
+                    order,
+                )
+            )
+            value = result
+        return value
+
+    def arrive(self, value: int, source: int, tiling: Tiling) -> None:
+        """A result, just made in `tiling`, goes to its home."""
+        home = self.state.tilings[source]
+        self.home[source] = self.move(value, source, tiling, home, None)
+        if source in self.program.splats:
+            self.splats[self.home[source]] = self.program.splats[source]
+
+    # Ops
+
+    def region_ops(self, region: Region) -> None:
+        owned = self.state.graph.owned
+        for index in region.ops:
+            if index in owned:
+                self.control(index, owned[index])
+            else:
+                self.compute(index)
+
+    def compute(self, index: int) -> None:
+        op, nest = self.program.ops[index], self.state.nests[index]
+        needs, tilings, home = nest.needs, self.state.tilings, self.home
+        operands = tuple(
+            [
+                home[v] if tilings[v] == need else self.use(v, need, index)
+                for v, need in zip(op.operands, needs, strict=True)
+            ]
+        )
+        results = tuple([self.new(t) for t in nest.result_types])
+        self.ops.append(Compute(index, nest, operands, results))
+        for position, source in enumerate(op.results):
+            value = results[position]
+            if nest.pending[position]:
+                value = self.reduce(value, source, nest.pending[position], index)
+            self.arrive(value, source, nest.gives[position])
+
+    def reduce(
+        self, value: int, source: int, pending: tuple[tuple[str, str], ...], index: int
+    ) -> int:
+        cause = Cause(source, index, None)
+        for monoid in dict.fromkeys(m for _, m in pending):
+            axes = tuple(axis for axis, m in pending if m == monoid)
+            result = self.new(self.types[value])
+            self.ops.append(
+                Collective("all_reduce", value, result, axes, cause, monoid=monoid)
+            )
+            value = result
+        return value
+
+    # Control flow: each carried value is a tie, whose nest says how it is tiled.
+
+    def control(self, index: int, ties: list[int]) -> None:
+        op, nests = self.program.ops[index], self.state.nests
+        operands = [
+            self.use(v, self._carried(ties, position, v, nests), index)
+            for position, v in enumerate(op.operands)
+        ]
+        gives = [nests[tie].gives[0] for tie in ties]
+        blocks = tuple(self.block(index, region, ties, gives) for region in op.regions)
+        results = tuple(
+            self.value(v, tiling) for v, tiling in zip(op.results, gives, strict=True)
+        )
+        trips = trip_count(self.program, index)
+        self.ops.append(Control(index, tuple(operands), results, blocks, trips))
+        for source, value, tiling in zip(op.results, results, gives, strict=True):
+            self.arrive(value, source, tiling)
+
+    def block(
+        self, index: int, region: Region, ties: list[int], gives: list[Tiling]
+    ) -> Block:
+        outer, self.ops = self.ops, []
+        arguments = []
+        for source, tiling in zip(region.arguments, gives, strict=False):
+            arguments.append(self.value(source, tiling))
+            self.arrive(arguments[-1], source, tiling)
+        self.region_ops(region)
+        nests = self.state.nests
+        results = tuple(
+            self.use(v, self._carried(ties, position, v, nests), index)
+            for position, v in enumerate(region.results)
+        )
+        made = Block(tuple(arguments), tuple(self.ops), results)
+        self.ops = outer
+        return made
+
+    def _carried(
+        self, ties: list[int], position: int, value: int, nests: list[Nest]
+    ) -> Tiling:
+        """Tiling that a tie wants of what flows into it; whole if none does."""
+        if position < len(ties) and value in self.state.graph.operands[ties[position]]:
+            return nests[ties[position]].needs[0]
+        return ((),) * len(self.program.types[value].shape)

@@ -1,0 +1,158 @@
+"""The SPMD program as data: local ops and collectives over mesh axes.
+
+Values are numbered anew; each has a local type. An op's place is its position in its
+block. Frozen: rewrites build new blocks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from partir.ir.core import Program
+from partir.ir.types import TensorType
+from partir.mesh import Mesh
+from partir.rules.nest import Nest, Tiling
+
+KINDS = (
+    "all_gather",
+    "all_reduce",
+    "reduce_scatter",
+    "all_to_all",
+    "collective_permute",
+)
+SLICE = "all_slice"
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a collective is there: the source value, who makes it, who wants it."""
+
+    value: int
+    producer: int | None
+    consumer: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """A source op at its local types. `node` is the op's number in the program."""
+
+    node: int
+    nest: Nest
+    operands: tuple[int, ...]
+    results: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A region: argument values, ops in order, yielded values."""
+
+    arguments: tuple[int, ...]
+    ops: tuple[SpmdOp, ...]
+    results: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """A source op with regions or with operands that map to results one to one.
+
+    `trips` is how often its regions run, None if that is not known.
+    """
+
+    node: int
+    operands: tuple[int, ...]
+    results: tuple[int, ...]
+    blocks: tuple[Block, ...] = ()
+    trips: int | None = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """Communication, or a slice of what is there (`all_slice`).
+
+    `dim` is the dimension gathered, sliced or scattered; all_to_all moves `axes` from
+    `dim` to `to_dim`; collective_permute reorders `axes` of `dim` into `order`.
+    """
+
+    kind: str
+    operand: int
+    result: int
+    axes: tuple[str, ...]
+    cause: Cause
+    dim: int = -1
+    to_dim: int = -1
+    order: tuple[str, ...] = ()
+    monoid: str = ""
+
+    @property
+    def operands(self) -> tuple[int, ...]:
+        """What it reads."""
+        return (self.operand,)
+
+    @property
+    def results(self) -> tuple[int, ...]:
+        """What it makes."""
+        return (self.result,)
+
+
+SpmdOp = Compute | Control | Collective
+
+
+@dataclass(frozen=True)
+class SpmdProgram:
+    """A program as each device runs it."""
+
+    program: Program
+    mesh: Mesh
+    types: tuple[TensorType, ...]
+    body: Block
+    splats: dict[int, str]
+    in_tilings: tuple[Tiling, ...]
+    out_tilings: tuple[Tiling, ...]
+
+    def walk(
+        self, block: Block | None = None, trips: int = 1
+    ) -> Iterator[tuple[SpmdOp, int]]:
+        """Every op with how often it runs; loops of unknown length count once."""
+        for op in (block or self.body).ops:
+            yield op, trips
+            if isinstance(op, Control):
+                for inner in op.blocks:
+                    yield from self.walk(inner, trips * (op.trips or 1))
+
+    @cached_property
+    def collectives(self) -> dict[str, int]:
+        """Executed counts on one device, all kinds present."""
+        counts = dict.fromkeys(KINDS, 0)
+        for op, trips in self.walk():
+            if isinstance(op, Collective) and op.kind != SLICE:
+                counts[op.kind] += trips
+        return counts
+
+    @cached_property
+    def bytes_communicated(self) -> int:
+        """Bytes that one device sends in a step, by ring algorithms."""
+        return sum(
+            trips * self.bytes_sent(op)
+            for op, trips in self.walk()
+            if isinstance(op, Collective)
+        )
+
+    def bytes_sent(self, op: Collective) -> int:
+        """Bytes that one device sends for a collective."""
+        size = math.prod(self.mesh.axes[axis] for axis in op.axes)
+        whole = max(self.types[op.operand].bytes, self.types[op.result].bytes)
+        share = whole * (size - 1) // size
+        factors = {SLICE: 0, "all_reduce": 2 * share, "collective_permute": whole}
+        return factors.get(op.kind, share)
+
+    @property
+    def unknown_trip_counts(self) -> tuple[int, ...]:
+        """Loops (op numbers) whose length is not known."""
+        return tuple(
+            op.node
+            for op, _ in self.walk()
+            if isinstance(op, Control) and op.trips is None
+        )

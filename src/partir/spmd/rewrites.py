@@ -1,0 +1,124 @@
+"""The table of collective rewrites; none raises the bytes that are moved.
+
+Each pass is one sweep over the ops of a block. To add one, write it here or beside
+its kin, and put it into `PASSES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import groupby
+
+from partir.spmd.gathers import merge_gathers, widen_after_gather
+from partir.spmd.program import (
+    SLICE,
+    Block,
+    Collective,
+    Control,
+    SpmdOp,
+    SpmdProgram,
+)
+from partir.spmd.sums import merge_sums
+from partir.spmd.sweep import Pass, Sweep, run_pass
+
+
+def scatter_reduced_slices(sweep: Sweep, ops: Iterator[SpmdOp]) -> list[SpmdOp]:
+    """Reduce only what is kept.
+
+    rewrite:
+        %1 = all_reduce {B} %0 ; %2 = all_slice 0 {B} %1
+        ->
+        %2 = reduce_scatter 0 {B} %0
+    """
+    made: list[SpmdOp | None] = []
+    reduced: dict[int, int] = {}  # result of an all_reduce -> its place
+    for op in ops:
+        if isinstance(op, Collective) and op.kind == SLICE and op.operand in reduced:
+            before = made[reduced[op.operand]]
+            assert isinstance(before, Collective)
+            if sweep.reads[op.operand] == 1:
+                made[reduced[op.operand]] = None
+                made.extend(_scattered(sweep, before, op))
+                if _is_all_reduce(made[-1]):
+                    reduced[op.result] = len(made) - 1
+                continue
+        if isinstance(op, Collective) and _is_all_reduce(op):
+            reduced[op.result] = len(made)
+        made.append(op)
+    return [op for op in made if op is not None]
+
+
+def _is_all_reduce(op: SpmdOp | None) -> bool:
+    return isinstance(op, Collective) and op.kind == "all_reduce"
+
+
+def _scattered(
+    sweep: Sweep, reduced: Collective, sliced: Collective
+) -> Iterator[Collective]:
+    """Slice axes that are not reduced first, scatter those that are, reduce the rest."""
+    value, type_ = reduced.operand, sweep.types[reduced.operand]
+    rest = tuple(axis for axis in reduced.axes if axis not in sliced.axes)
+    runs = [
+        (member, tuple(run))
+        for member, run in groupby(sliced.axes, key=lambda a: a in reduced.axes)
+    ]
+    for number, (member, axes) in enumerate(runs):
+        type_ = sweep.tiled(type_, sliced.dim, axes)
+        last = number == len(runs) - 1 and not rest
+        result = sliced.result if last else sweep.new(type_)
+        kind = "reduce_scatter" if member else SLICE
+        yield replace(
+            sliced,
+            kind=kind,
+            operand=value,
+            result=result,
+            axes=axes,
+            monoid=reduced.monoid if member else "",
+            cause=reduced.cause,
+        )
+        value = result
+    if rest:
+        yield replace(reduced, operand=value, result=sliced.result, axes=rest)
+
+
+def drop_dead(program: SpmdProgram) -> SpmdProgram:
+    """Leave out what nothing reads; ops with effects stay."""
+    live: set[int] = set(program.body.results)
+    return replace(program, body=_live_block(program, program.body, live))
+
+
+def _live_block(program: SpmdProgram, block: Block, live: set[int]) -> Block:
+    kept: list[SpmdOp] = []
+    live.update(block.results)
+    for op in reversed(block.ops):
+        effects = not isinstance(op, Collective) and _has_effects(program, op.node)
+        if not effects and live.isdisjoint(op.results):
+            continue
+        if isinstance(op, Control):
+            inner = tuple(_live_block(program, b, live) for b in op.blocks)
+            op = replace(op, blocks=inner)
+        live.update(op.operands)
+        kept.append(op)
+    return replace(block, ops=tuple(reversed(kept)))
+
+
+def _has_effects(program: SpmdProgram, node: int) -> bool:
+    attrs = program.program.ops[node].signature.attrs
+    return attrs.get("has_side_effect") == "true"
+
+
+PASSES: tuple[Pass, ...] = (
+    scatter_reduced_slices,
+    merge_sums,
+    widen_after_gather,
+    merge_gathers,
+)
+
+
+def rewrite(program: SpmdProgram) -> SpmdProgram:
+    """All rewrites, dead ops left out before and after."""
+    program = drop_dead(program)
+    for one in PASSES:
+        program = run_pass(program, one)
+    return drop_dead(program)

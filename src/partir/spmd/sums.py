@@ -1,0 +1,131 @@
+"""Sums move through linear ops, so that several become one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from partir.rules.linear import linear
+from partir.rules.monoids import is_identity
+from partir.rules.nest import Nest, nest_of
+from partir.spmd.program import Collective, Compute, SpmdOp
+from partir.spmd.sweep import Sweep
+
+Edit = tuple[int, SpmdOp | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A reduction that could stand here, and the edits that would bring it here."""
+
+    reduction: Collective
+    edits: tuple[Edit, ...]
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Reductions merge if these agree."""
+        r = self.reduction
+        return r.kind, r.axes, r.dim, r.monoid
+
+
+def merge_sums(sweep: Sweep, ops: Iterator[SpmdOp]) -> list[SpmdOp]:
+    """One reduction of a sum instead of a sum of reductions.
+
+    rewrite:
+        %2 = all_reduce {M} %0 ; %3 = all_reduce {M} %1 ; %4 = add %2 %3
+        ->
+        %2 = add %0 %1 ; %4 = all_reduce {M} %2
+
+    Reductions also move past linear ops that make the value smaller, and past those
+    that keep its size where they meet another reduction behind them.
+    """
+    made: list[SpmdOp | None] = []
+    held: dict[int, _Held] = {}
+    for op in ops:
+        place = len(made)
+        made.append(op)
+        if isinstance(op, Collective):
+            reduces = op.kind in ("all_reduce", "reduce_scatter")
+            if reduces and op.monoid == "sum" and sweep.reads[op.result] == 1:
+                held[op.result] = _Held(op, ((place, None),))
+            continue
+        found = {i: held[v] for i, v in enumerate(op.operands) if v in held}
+        if not found or not isinstance(op, Compute):
+            continue
+        moved = _moved(sweep, op, found)
+        if moved is None:
+            continue
+        compute, reduction, gain = moved
+        edits = tuple(edit for h in found.values() for edit in h.edits)
+        if gain:
+            for index, edit in (*edits, (place, compute)):
+                made[index] = edit
+            made.append(reduction)
+            edits = ((place + 1, None),)
+        else:
+            edits = (*edits, (place, compute))
+        if sweep.reads[reduction.result] == 1:
+            held[reduction.result] = _Held(reduction, edits)
+    return [op for op in made if op is not None]
+
+
+def _moved(
+    sweep: Sweep, op: Compute, held: dict[int, _Held]
+) -> tuple[Compute, Collective, bool] | None:
+    """The op on unreduced operands and the reduction behind it; whether that gains."""
+    keys = {h.key for h in held.values()}
+    if len(op.results) != 1 or len(keys) != 1:
+        return None
+    positions = frozenset(held)
+    signature = op.nest.signature
+
+    def zero(position: int) -> bool:
+        splat = sweep.splats.get(op.operands[position])
+        return is_identity("sum", signature.operands[position], splat)
+
+    if not linear(signature, positions, zero):
+        return None
+    first = held[min(positions)].reduction
+    target = _without_loops(op.nest, first, positions)
+    if target is None:
+        return None
+    nest, dim = target
+    value = sweep.new(nest.result_types[0])
+    operands = tuple(
+        held[i].reduction.operand if i in held else v for i, v in enumerate(op.operands)
+    )
+    before = [sweep.types[h.reduction.operand].bytes for h in held.values()]
+    after = sweep.types[value].bytes
+    if after > sum(before):
+        return None
+    compute = replace(op, nest=nest, operands=operands, results=(value,))
+    reduction = replace(first, operand=value, result=op.results[0], dim=dim)
+    return compute, reduction, len(held) > 1 or after < sum(before)
+
+
+def _without_loops(
+    nest: Nest, reduction: Collective, positions: frozenset[int]
+) -> tuple[Nest, int] | None:
+    """The op outside the loops that a reduce_scatter would come before.
+
+    Only where nothing but the scattered operands is tiled by them. An all_reduce's
+    axes are in no loop of an op that reads its result.
+    """
+    if reduction.kind == "all_reduce":
+        return nest, -1
+    dims = set()
+    outer = nest_of(nest.signature)
+    for loop in nest.loops:
+        if loop.axis not in reduction.axes:
+            if loop.factor not in outer.factors:
+                return None
+            index = outer.factors.index(loop.factor)
+            outer = outer.inside(loop.axis, loop.size, index)
+            continue
+        tiled = {i for i, dim in enumerate(loop.factor.operands) if dim is not None}
+        scattered = {loop.factor.operands[i] for i in positions}
+        if tiled != positions or scattered != {reduction.dim}:
+            return None
+        dims.add(loop.factor.results[0])
+    (dim,) = dims if len(dims) == 1 else (None,)
+    return None if dim is None else (outer, dim)

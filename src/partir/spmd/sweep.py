@@ -1,0 +1,91 @@
+"""What collective rewrites share: types, read counts, and blocks within blocks."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
+from partir.ir.types import TensorType
+from partir.spmd.program import Block, Collective, Control, SpmdOp, SpmdProgram
+
+
+class Sweep:
+    """What a pass may ask while it goes over a program once."""
+
+    def __init__(self, program: SpmdProgram) -> None:
+        """Count the reads of every value."""
+        self.program = program
+        self.types = list(program.types)
+        self.splats = program.splats
+        self.reads = Counter(_reads(program.body))
+        self.renamed: dict[int, int] = {}  # values that another one stands in for
+
+    def new(self, type_: TensorType) -> int:
+        """A new value."""
+        self.types.append(type_)
+        return len(self.types) - 1
+
+    def tiled(self, type_: TensorType, dim: int, axes: tuple[str, ...]) -> TensorType:
+        """A type with one dimension divided over more axes."""
+        shape = list(type_.shape)
+        shape[dim] //= math.prod(self.program.mesh.axes[axis] for axis in axes)
+        return type_.with_shape(tuple(shape))
+
+
+Pass = Callable[[Sweep, Iterator[SpmdOp]], Iterable[SpmdOp]]
+"""Takes a block's ops in order, gives the new ones."""
+
+
+def run_pass(program: SpmdProgram, one: Pass) -> SpmdProgram:
+    """Apply a pass to every block, inner ones first."""
+    sweep = Sweep(program)
+    body = _block(sweep, program.body, one)
+    if sweep.renamed:
+        body = _rename(sweep.renamed, body)
+    return replace(program, types=tuple(sweep.types), body=body)
+
+
+def _block(sweep: Sweep, block: Block, one: Pass) -> Block:
+    ops = (
+        replace(op, blocks=tuple(_block(sweep, inner, one) for inner in op.blocks))
+        if isinstance(op, Control) and op.blocks
+        else op
+        for op in block.ops
+    )
+    return replace(block, ops=tuple(one(sweep, ops)))
+
+
+def _rename(renamed: dict[int, int], block: Block) -> Block:
+    def new(values: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple([renamed.get(v, v) for v in values])
+
+    def one(op: SpmdOp) -> SpmdOp:
+        if isinstance(op, Collective):
+            return replace(op, operand=renamed.get(op.operand, op.operand))
+        if isinstance(op, Control):
+            blocks = tuple(_rename(renamed, inner) for inner in op.blocks)
+            return replace(op, operands=new(op.operands), blocks=blocks)
+        return replace(op, operands=new(op.operands))
+
+    touched = renamed.keys()
+    ops = tuple(
+        one(op) if isinstance(op, Control) or touched & set(op.operands) else op
+        for op in block.ops
+    )
+    return Block(block.arguments, ops, new(block.results))
+
+
+def reads_of(op: SpmdOp) -> Iterator[int]:
+    """Values that an op reads, those read inside its blocks included."""
+    yield from op.operands
+    if isinstance(op, Control):
+        for inner in op.blocks:
+            yield from _reads(inner)
+
+
+def _reads(block: Block) -> Iterator[int]:
+    for op in block.ops:
+        yield from reads_of(op)
+    yield from block.results
