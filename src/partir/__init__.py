@@ -1,3 +1,57 @@
-"""partir: partition JAX programs over device meshes with a schedule of tactics."""
+"""partir: partition JAX programs over device meshes with a schedule of tactics.
 
-__all__: list[str] = []
+The model stays as it is; a schedule of tactics beside it says how it is split, step by
+step. After each tactic `Partitioned` shows which collectives appear.
+"""
+
+import partir.rules as _rules  # noqa: F401  (registers every rule)
+from partir.api.jit import (
+    jit as jit,
+    partition as partition,
+    trace as trace,
+    trace_for as trace_for,
+)
+from partir.api.partitioned import Partitioned as Partitioned
+from partir.errors import (
+    PartirError as PartirError,
+    PartitionError as PartitionError,
+)
+from partir.frontend.load import load as load
+from partir.frontend.tag import tag as tag
+from partir.ir.core import Program as Program
+from partir.mesh import Mesh as Mesh
+from partir.partition.actions import Partition as Partition
+from partir.partition.patterns import optional as optional
+from partir.tactics.manual import (
+    FIRST_DIVISIBLE_DIM as FIRST_DIVISIBLE_DIM,
+    REPLICATED as REPLICATED,
+    UNKNOWN as UNKNOWN,
+    ManualPartition as ManualPartition,
+)
+from partir.tactics.recorded import load_schedule as load_schedule
+from partir.tactics.schedule import Schedule as Schedule, Tactic as Tactic
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "FIRST_DIVISIBLE_DIM",
+    "REPLICATED",
+    "UNKNOWN",
+    "ManualPartition",
+    "Mesh",
+    "PartirError",
+    "Partition",
+    "PartitionError",
+    "Partitioned",
+    "Program",
+    "Schedule",
+    "Tactic",
+    "jit",
+    "load",
+    "load_schedule",
+    "optional",
+    "partition",
+    "tag",
+    "trace",
+    "trace_for",
+]

@@ -26,9 +26,11 @@ call_p = jax_core.Primitive("partir_call")
 call_p.multiple_results = True
 
 
-@call_p.def_abstract_eval
 def _abstract(*_: Any, module: Module, results: tuple[Any, ...]) -> list[Any]:
     return list(results)
+
+
+call_p.def_abstract_eval(_abstract)
 
 
 def call_module(
@@ -36,8 +38,8 @@ def call_module(
 ) -> list[jax.Array]:
     """Call a module's `main` on arrays (inside jit); `results` are its result types."""
     avals = tuple(jax_core.ShapedArray(r.shape, r.dtype) for r in results)
-    made: list[jax.Array] = call_p.bind(*args, module=module, results=avals)
-    return made
+    bind: Any = call_p.bind
+    return list(bind(*args, module=module, results=avals))
 
 
 def _lower(ctx: Any, *args: Any, module: Module, results: tuple[Any, ...]) -> Any:

@@ -207,8 +207,9 @@ class Builder:
             if not number.startswith(("[", '"')):
                 self.splats[value] = number
         elif signature.name in ("broadcast_in_dim", "reshape"):
-            if operands[0] in self.splats:
-                self.splats[value] = self.splats[operands[0]]
+            known = self.splats.get(operands[0])
+            if known is not None:
+                self.splats[value] = known
 
     # Control flow
 

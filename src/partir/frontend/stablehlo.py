@@ -15,7 +15,7 @@ from jax._src.lib.mlir.dialects import hlo as stablehlo
 from partir.errors import PartitionError
 from partir.frontend.builder import Builder
 from partir.frontend.locations import Locations
-from partir.ir.core import Lambda, Location, Op, Program, Region, Signature
+from partir.ir.core import Lambda, Location, Op, Signature
 from partir.ir.types import TensorType, opaque_type, tensor
 
 _ARTIFACT_MAGIC = b"ML\xefR"
@@ -271,6 +271,3 @@ def _argument_names(main: Any, count: int) -> tuple[str, ...]:
             if "jax.arg_info" in attrs:
                 names[i] = ir.StringAttr(attrs["jax.arg_info"]).value
     return tuple(names)
-
-
-__all__ = ["Program", "Region", "import_module", "parse_module"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from partir.ir.types import TensorType
 
@@ -39,7 +39,7 @@ class Signature:
     """
 
     __slots__ = ("attrs", "cache", "key", "kind", "lambdas", "operands", "results")
-    _known: dict[tuple[Any, ...], Signature] = {}
+    _known: ClassVar[dict[tuple[Any, ...], Signature]] = {}
 
     kind: str
     attrs: dict[str, str]
@@ -100,7 +100,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One operation. `regions` are those of control flow, which may see outer values."""
+    """One operation. `regions` are control flow's, which may see outer values."""
 
     signature: Signature
     operands: tuple[int, ...]
@@ -208,7 +208,7 @@ class Program:
 
     @cached_property
     def addresses(self) -> dict[int, str]:
-        """A stable ``%`` address for every op result, equal across layers but its index.
+        """A stable ``%`` address for every op result; layers differ in the number only.
 
         Made of the source function, the op's kind and a running number.
         """
@@ -230,7 +230,9 @@ class Program:
             return self.names[value]
         address = self.addresses.get(value, f"%{value}")
         producer = self.producers.get(value)
-        return f"{address} ({self.ops[producer].location})" if producer else address
+        if producer is None:
+            return address
+        return f"{address} ({self.ops[producer].location})"
 
     def text(self) -> str:
         """The program as text, for people."""

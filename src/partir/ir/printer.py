@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from partir.ir.core import Op, Program, Region
+from partir.ir.core import Program, Region
 
 _LONG = 120
 
 
-def attrs_text(op: Op) -> str:
+def attrs_text(attrs: Mapping[str, str]) -> str:
     """Attributes in braces, long ones cut."""
     parts = [
         f"{name} = {text if len(text) <= _LONG else text[:_LONG] + '…'}"
-        for name, text in sorted(op.signature.attrs.items())
+        for name, text in sorted(attrs.items())
     ]
     return f" {{{', '.join(parts)}}}" if parts else ""
 
@@ -56,7 +56,8 @@ def _region_lines(
         op = program.ops[index]
         results = f"{names.many(op.results)} = " if op.results else ""
         types = ", ".join(str(program.types[v]) for v in op.results)
-        head = f"{op.signature.name}({names.many(op.operands)}){attrs_text(op)}"
+        head = f"{op.signature.name}({names.many(op.operands)})"
+        head += attrs_text(op.signature.attrs)
         yield f"{indent}{results}{head} : {types}"
         for inner in op.regions:
             yield f"{indent}  ({names.many(inner.arguments)}) {{"

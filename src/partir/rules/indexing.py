@@ -20,7 +20,7 @@ def gather(op: Signature) -> Iterator[Factor]:
     offsets = numbers.get("offset_dims", ())
     batch_operand = numbers.get("operand_batching_dims", ())
     batch_indices = numbers.get("start_indices_batching_dims", ())
-    vector = numbers["index_vector_dim"][0]
+    vector = numbers.get("index_vector_dim", (0,))[0]
     positions = [d for d in range(len(op.results[0].shape)) if d not in offsets]
     looked_up = [d for d in range(len(indices)) if d != vector]
     for dim, result in zip(looked_up, positions, strict=True):
@@ -59,7 +59,7 @@ def scatter(op: Signature) -> Iterator[Factor]:
     windows = numbers.get("update_window_dims", ())
     batch_operand = numbers.get("input_batching_dims", ())
     batch_indices = numbers.get("scatter_indices_batching_dims", ())
-    vector = numbers["index_vector_dim"][0]
+    vector = numbers.get("index_vector_dim", (0,))[0]
     monoid = monoid_of(op.lambdas[0]) if count == 1 else None
     positions = [d for d in range(len(updates)) if d not in windows]
     looked_up = [d for d in range(len(indices)) if d != vector]
@@ -106,3 +106,16 @@ def dynamic_update_slice(op: Signature) -> Iterator[Factor]:
     for dim, size in enumerate(op.operands[0].shape):
         if op.operands[1].shape[dim] == size:
             yield Factor(size, (dim, dim, *starts), (dim,))
+
+
+def stepped_dims(op: Signature) -> tuple[tuple[int, ...], ...]:
+    """For each operand, dimensions that the op takes one slice of at a time.
+
+    In a loop these are the stacked layers of a scan: not a dimension to tile.
+    """
+    if op.name not in ("dynamic_slice", "dynamic_update_slice"):
+        return ((),) * len(op.operands)
+    window = op.results[0] if op.name == "dynamic_slice" else op.operands[1]
+    whole = op.operands[0].shape
+    dims = tuple(d for d, n in enumerate(window.shape) if n == 1 and whole[d] > 1)
+    return (dims, *((),) * (len(op.operands) - 1))

@@ -93,3 +93,10 @@ def tile_offset(nest: Nest, emitter: Emitter, position: int, dim: int) -> Ssa | 
     types = (*nest.operand_types, *nest.result_types)
     size = constant(emitter, INDEX, str(types[position].shape[dim]))
     return binary(emitter, "multiply", made, size)
+
+
+def tile_starts(nest: Nest, emitter: Emitter, position: int) -> list[Ssa]:
+    """First element of this iteration's tile in every dimension."""
+    zero = constant(emitter, INDEX, "0")
+    rank = len((*nest.operand_types, *nest.result_types)[position].shape)
+    return [tile_offset(nest, emitter, position, dim) or zero for dim in range(rank)]

@@ -117,7 +117,7 @@ class Nest:
         fitting = []
         for number, factor in enumerate(self.factors):
             agrees = all(
-                home == UNDECIDED or home == dim or (home == WHOLE and dim is None)
+                home in (UNDECIDED, dim) or (home == WHOLE and dim is None)
                 for home, dim in zip(results, factor.results, strict=True)
             )
             supported = any(

@@ -9,7 +9,15 @@ from partir.ir.attributes import i64_array, integer, ints
 from partir.ir.core import Signature
 from partir.ir.types import tensor
 from partir.rules.factor import Factor
-from partir.rules.local import INDEX, Emitter, Ssa, binary, emit_default, tile_offset
+from partir.rules.local import (
+    INDEX,
+    Emitter,
+    Ssa,
+    binary,
+    emit_default,
+    tile_offset,
+    tile_starts,
+)
 from partir.rules.nest import Nest
 from partir.rules.registry import local_attrs, local_form, rule
 
@@ -103,13 +111,7 @@ def constant_form(
 def slice_tile(nest: Nest, emitter: Emitter, whole: Ssa, position: int) -> Ssa:
     """This iteration's tile of a value that is whole."""
     local = (*nest.operand_types, *nest.result_types)[position]
-    zero = emitter.op(
-        "stablehlo.constant", (), (INDEX,), {"value": f"dense<0> : {INDEX.text}"}
-    )[0]
-    starts = [
-        tile_offset(nest, emitter, position, dim) or zero
-        for dim in range(len(local.shape))
-    ]
+    starts = tile_starts(nest, emitter, position)
     attrs = {"slice_sizes": i64_array(local.shape)}
     return emitter.op("stablehlo.dynamic_slice", (whole, *starts), (local,), attrs)[0]
 

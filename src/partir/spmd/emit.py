@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from partir.ir.core import Lambda, Location
 from partir.ir.types import TensorType
-from partir.rules.local import Ssa
+from partir.rules.local import Ssa, emit_default
+from partir.rules.masks import once_operands
+from partir.rules.nest import Nest
+from partir.rules.registry import form_hook
 
 
 class TextEmitter:
-    """Collects lines; an `Emitter` for local forms, less the loop index."""
+    """Collects lines; an `Emitter` for local forms. What a loop's index is, is left."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -18,8 +21,12 @@ class TextEmitter:
         self.aliases: dict[str, str] = {}
         self._count = 0
         self._locations: dict[Location, str] = {}
-        self._tails: dict[tuple[object, ...], str] = {}
+        self._templates: dict[Nest, str | None] = {}
         self.place = ""
+
+    def index(self, axis: str) -> Ssa:
+        """Index of the loop over `axis`, an i32 scalar."""
+        raise NotImplementedError
 
     def fresh(self) -> str:
         """A new name."""
@@ -78,6 +85,71 @@ class TextEmitter:
     def _regions(self, lambdas: tuple[Lambda, ...], regions: Sequence[str]) -> str:
         parts = [*map(lambda_text, lambdas), *regions]
         return f" ({', '.join(parts)})" if parts else ""
+
+    def local(
+        self, nest: Nest, operands: Sequence[Ssa], splats: Sequence[str | None]
+    ) -> tuple[Ssa, ...]:
+        """One iteration of an op's nest, on operands sliced as its loops need them."""
+        template = self._template(nest)
+        if template is None:
+            operands = once_operands(nest, self, operands, splats)
+            form = form_hook(nest.signature.kind) or emit_default
+            return form(nest, self, operands)
+        names = ", ".join([operand.name for operand in operands])
+        made, left = self.results(nest.result_types)
+        self.lines.append(f"{left}{template % names}{self.place}")
+        return made
+
+    def _template(self, nest: Nest) -> str | None:
+        """The op's line but for names, where it has no special form."""
+        if nest in self._templates:
+            return self._templates[nest]
+        signature = nest.signature
+        special = nest.loops and form_hook(signature.kind)
+        template = None
+        if not special and not any(loop.factor.once for loop in nest.loops):
+            tail = op_tail(nest.operand_types, nest.result_types, nest.attrs)
+            body = self._regions(signature.lambdas, ())
+            text = f"{body}{tail}".replace("%", "%%")
+            template = f'"{signature.kind}"(%s){text}'
+        self._templates[nest] = template
+        return template
+
+    def region(
+        self, arguments: Sequence[Ssa], body: Callable[[], Sequence[Ssa]]
+    ) -> str:
+        """A region in which `body` emits ops and says what they yield."""
+        outer, place, self.lines = self.lines, self.place, []
+        results = body()
+        self.place = ""
+        self.op("stablehlo.return", results, ())
+        head = ", ".join(f"{a.name}: {a.type.text}" for a in arguments)
+        label = f"^bb0({head}):\n" if arguments else ""
+        text = "{ " + label + "\n".join(self.lines) + " }"
+        self.lines, self.place = outer, place
+        return text
+
+    def module(
+        self, name: str, arguments: Sequence[Ssa], results: Sequence[Ssa]
+    ) -> str:
+        """A module whose `main` has the lines so far as its body."""
+        head = ", ".join(f"{a.name}: {a.type.text}" for a in arguments)
+        outs = ", ".join(r.type.text for r in results)
+        names = ", ".join(r.name for r in results)
+        lines = [f"{alias} = {text}" for alias, text in self.aliases.items()]
+        lines += [
+            f"module @{_symbol(name)} {{",
+            f"func.func public @main({head}) -> ({outs}) {{",
+            *self.lines,
+            f'"func.return"({names}) : ({outs}) -> ()',
+            "}",
+            "}",
+        ]
+        return "\n".join(lines)
+
+
+def _symbol(name: str) -> str:
+    return "".join(c if c.isalnum() or c == "_" else "_" for c in name) or "main"
 
 
 def _quoted(text: str) -> str:

@@ -15,12 +15,9 @@ from partir.ir.attributes import i64_array
 from partir.ir.core import Location
 from partir.ir.types import TensorType, tensor
 from partir.mesh import Mesh
-from partir.rules.local import INDEX, Ssa, binary, constant, emit_default
-from partir.rules.masks import once_operands
+from partir.rules.local import INDEX, Ssa, binary, constant
 from partir.rules.monoids import reducer
-from partir.rules.nest import Nest
-from partir.rules.registry import form_hook
-from partir.spmd.emit import TextEmitter, lambda_text, op_tail
+from partir.spmd.emit import TextEmitter
 from partir.spmd.program import SLICE, Block, Collective, Compute, Control, SpmdProgram
 
 
@@ -38,7 +35,6 @@ class _Exporter(TextEmitter):
         self._channel = first_channel
         self._indices: dict[str, Ssa] = {}
         self._prologue: list[str] = []
-        self._templates: dict[Nest, str | None] = {}
 
     def run(self) -> str:
         body = self.program.body
@@ -46,22 +42,10 @@ class _Exporter(TextEmitter):
         for number, value in enumerate(body.arguments):
             self.env[value] = Ssa(f"%arg{number}", types[value])
         self.block_ops(body)
-        results = [self.env[v] for v in body.results]
+        self.lines = [*self._prologue, *self.lines]
         arguments = [self.env[v] for v in body.arguments]
-        head = ", ".join(f"{a.name}: {a.type.text}" for a in arguments)
-        outs = ", ".join(r.type.text for r in results)
-        names = ", ".join(r.name for r in results)
-        lines = [f"{alias} = {text}" for alias, text in self.aliases.items()]
-        lines += [
-            f"module @{_symbol(self.program.program.name)} {{",
-            f"func.func public @main({head}) -> ({outs}) {{",
-            *self._prologue,
-            *self.lines,
-            f'"func.return"({names}) : ({outs}) -> ()',
-            "}",
-            "}",
-        ]
-        return "\n".join(lines)
+        results = [self.env[v] for v in body.results]
+        return self.module(self.program.program.name, arguments, results)
 
     # Ops
 
@@ -75,63 +59,32 @@ class _Exporter(TextEmitter):
                 self.control(op)
 
     def compute(self, op: Compute) -> None:
-        nest, env = op.nest, self.env
         self.at(self.program.program.ops[op.node].location)
-        template = self._template(nest)
-        if template is not None:
-            names = ", ".join([env[v].name for v in op.operands])
-            made, left = self.results(nest.result_types)
-            self.lines.append(f"{left}{template % names}{self.place}")
-        else:
-            operands = [env[v] for v in op.operands]
-            splats = [self.program.splats.get(v) for v in op.operands]
-            operands = once_operands(nest, self, operands, splats)
-            form = form_hook(nest.signature.kind) or emit_default
-            made = form(nest, self, operands)
-        for value, ssa in zip(op.results, made, strict=True):
-            env[value] = ssa
-
-    def _template(self, nest: Nest) -> str | None:
-        """The op's line but for names, where it has no special form."""
-        if nest in self._templates:
-            return self._templates[nest]
-        signature = nest.signature
-        special = nest.loops and form_hook(signature.kind)
-        template = None
-        if not special and not any(loop.factor.once for loop in nest.loops):
-            tail = op_tail(nest.operand_types, nest.result_types, nest.attrs)
-            body = ", ".join(map(lambda_text, signature.lambdas))
-            body = f" ({body})" if body else ""
-            text = f"{body}{tail}".replace("%", "%%")
-            template = f'"{signature.kind}"(%s){text}'
-        self._templates[nest] = template
-        return template
+        operands = [self.env[v] for v in op.operands]
+        splats = [self.program.splats.get(v) for v in op.operands]
+        made = self.local(op.nest, operands, splats)
+        self.env.update(zip(op.results, made, strict=True))
 
     def control(self, op: Control) -> None:
         source = self.program.program.ops[op.node]
         self.at(source.location)
-        place = self.place
-        regions = [self.region(block) for block in op.blocks]
-        self.place = place
+        regions = [self.block(block) for block in op.blocks]
         types = [self.program.types[v] for v in op.results]
         operands = [self.env[v] for v in op.operands]
         attrs = source.signature.attrs
         made = self.op(source.kind, operands, types, attrs, regions=regions)
         self.env.update(zip(op.results, made, strict=True))
 
-    def region(self, block: Block) -> str:
-        outer, self.lines = self.lines, []
+    def block(self, block: Block) -> str:
+        env = self.env
         for value in block.arguments:
-            self.env[value] = Ssa(self.fresh(), self.program.types[value])
-        self.block_ops(block)
-        arguments = [self.env[v] for v in block.arguments]
-        head = ", ".join(f"{a.name}: {a.type.text}" for a in arguments)
-        self.place = ""
-        self.op("stablehlo.return", [self.env[v] for v in block.results], ())
-        label = f"^bb0({head}):\n" if arguments else ""
-        text = "{ " + label + "\n".join(self.lines) + " }"
-        self.lines = outer
-        return text
+            env[value] = Ssa(self.fresh(), self.program.types[value])
+
+        def run() -> list[Ssa]:
+            self.block_ops(block)
+            return [env[v] for v in block.results]
+
+        return self.region([env[v] for v in block.arguments], run)
 
     # The device's coordinates, computed once at the top.
 
@@ -226,17 +179,13 @@ class _Exporter(TextEmitter):
     def _permute(self, op: Collective, operand: Ssa, type_: TensorType) -> Ssa:
         pairs = permutation(self.mesh, op.axes, op.order)
         attrs = {
-            "source_target_pairs": self._dense(
-                f"pairs_{'_'.join(op.axes + op.order)}", pairs
-            ),
+            "source_target_pairs": self._dense("pairs", op.axes + op.order, pairs),
             "channel_handle": self._next_channel(),
         }
         return self.op("stablehlo.collective_permute", (operand,), (type_,), attrs)[0]
 
     def _group(self, axes: tuple[str, ...], global_ids: bool = True) -> dict[str, str]:
-        groups = self._dense(
-            f"groups_{'_'.join(axes)}", replica_groups(self.mesh, axes)
-        )
+        groups = self._dense("groups", axes, replica_groups(self.mesh, axes))
         attrs = {"replica_groups": groups, "channel_handle": self._next_channel()}
         return {**attrs, "use_global_device_ids": "unit"} if global_ids else attrs
 
@@ -244,8 +193,8 @@ class _Exporter(TextEmitter):
         number, self._channel = self._channel, self._channel + 1
         return f"#stablehlo.channel_handle<handle = {number}, type = 1>"
 
-    def _dense(self, name: str, values: np.ndarray) -> str:
-        alias = f"#{name}"
+    def _dense(self, name: str, axes: tuple[str, ...], values: np.ndarray) -> str:
+        alias = f"#{name}_{'_'.join(axes)}"
         if alias not in self.aliases:
             shape = "x".join(map(str, values.shape))
             bits = values.astype("<i8").tobytes().hex().upper()
@@ -279,7 +228,3 @@ def permutation(mesh: Mesh, have: Sequence[str], want: Sequence[str]) -> np.ndar
     sources = replica_groups(mesh, have)
     targets = replica_groups(mesh, want)
     return np.stack([sources.ravel(), targets.ravel()], axis=1)
-
-
-def _symbol(name: str) -> str:
-    return "".join(c if c.isalnum() or c == "_" else "_" for c in name) or "main"

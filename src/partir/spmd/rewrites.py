@@ -56,7 +56,7 @@ def _is_all_reduce(op: SpmdOp | None) -> bool:
 def _scattered(
     sweep: Sweep, reduced: Collective, sliced: Collective
 ) -> Iterator[Collective]:
-    """Slice axes that are not reduced first, scatter those that are, reduce the rest."""
+    """Slice axes that are not reduced, scatter those that are, reduce the rest."""
     value, type_ = reduced.operand, sweep.types[reduced.operand]
     rest = tuple(axis for axis in reduced.axes if axis not in sliced.axes)
     runs = [

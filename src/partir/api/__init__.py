@@ -1,0 +1,1 @@
+"""The public face: `jit`, `partition`, `trace` and what they return."""

@@ -1,0 +1,113 @@
+"""The whole way of a program, one line per stage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from partir.errors import PartitionError
+from partir.ir.core import Program
+from partir.mesh import Mesh
+from partir.partition.actions import Action, Partition
+from partir.partition.state import State
+from partir.partition.values import OpView, Values
+from partir.rules.nest import Tiling
+from partir.spmd.lower import lower
+from partir.spmd.program import SpmdProgram
+from partir.spmd.rewrites import rewrite
+from partir.tactics.schedule import Schedule, tactic_name
+
+
+@dataclass(frozen=True)
+class Step:
+    """The partition as it was after one tactic. Figures are computed when read."""
+
+    name: str
+    state: State
+    actions: tuple[Action, ...]
+    names: Values
+
+    @cached_property
+    def spmd(self) -> SpmdProgram:
+        """The SPMD program after this tactic."""
+        return lower_state(self.state)
+
+    @property
+    def collectives(self) -> dict[str, int]:
+        """Executed counts on one device, by kind."""
+        return dict(self.spmd.collectives)
+
+    @property
+    def bytes_communicated(self) -> int:
+        """Bytes that one device sends in one call."""
+        return self.spmd.bytes_communicated
+
+    @property
+    def conflicts(self) -> tuple[OpView, ...]:
+        """Ops that propagation left, with their evidence."""
+        return tuple(
+            OpView(self.state, self.names, conflict)
+            for axis in self.state.mesh
+            for conflict in self.state.conflicts[axis]
+        )
+
+    @property
+    def estimate(self) -> Any:
+        """Time and memory: not there yet."""
+        raise PartitionError("estimates need the simulator, which is not there yet")
+
+
+def lower_state(state: State) -> SpmdProgram:
+    """Core -> SPMD program with its collectives rewritten."""
+    return rewrite(lower(state, out_tilings(state)))
+
+
+def out_tilings(state: State) -> list[Tiling]:
+    """A result that succeeds an argument is tiled as that is; others as at home."""
+    program = state.graph.program
+    succeeds = {
+        tie.sources[0]: tie.targets[0] for tie in program.ties if tie.owner is None
+    }
+    return [
+        state.tilings[succeeds.get(port.value, port.value)] for port in program.results
+    ]
+
+
+def run_schedule(
+    program: Program, mesh: Mesh, schedule: Schedule
+) -> tuple[Partition, list[Step]]:
+    """Apply the tactics in order; each that raises leaves nothing behind."""
+    partition = Partition(program, mesh, lower_state)
+    steps: list[Step] = []
+    for number, tactic in enumerate(schedule.flat()):
+        name = tactic_name(tactic)
+        partition.tactics.append(name)
+        partition.state.step = number
+        first = len(partition.actions)
+        apply_tactic(partition, tactic)
+        actions = tuple(partition.actions[first:])
+        steps.append(Step(name, partition.state.copy(), actions, partition.names))
+    if not steps:
+        steps.append(Step("no tactic", partition.state, (), partition.names))
+    return partition, steps
+
+
+def apply_tactic(partition: Partition, tactic: Any) -> None:
+    """Apply one tactic and propagate; undo it if it raises."""
+    mark = partition.mark()
+    try:
+        tactic.apply(partition)
+        partition.propagate()
+    except BaseException:
+        partition.undo(mark)
+        raise
+
+
+def spec_axes(tiling: Tiling, rank: int) -> Sequence[Any]:
+    """A tiling as PartitionSpec's entries, trailing whole dimensions left out."""
+    entries = [axes[0] if len(axes) == 1 else (axes or None) for axes in tiling[:rank]]
+    while entries and entries[-1] is None:
+        entries.pop()
+    return entries

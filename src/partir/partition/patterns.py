@@ -1,0 +1,79 @@
+"""Patterns over names: globs by parts, regular expressions, optional ones."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from partir.errors import PartitionError
+
+
+@dataclass(frozen=True, slots=True)
+class Optional:
+    """A pattern that may match nothing; made by `optional`."""
+
+    pattern: str | re.Pattern[str]
+
+    def __str__(self) -> str:
+        """As it was written."""
+        return f"optional({pattern_text(self.pattern)!r})"
+
+
+Pattern = str | re.Pattern[str] | Optional
+
+
+def optional(pattern: str | re.Pattern[str]) -> Optional:
+    """A pattern that is not an error where it matches nothing.
+
+    With it one schedule serves training, evaluation and decoding.
+
+    Example:
+        >>> str(optional("opt_state/**"))
+        "optional('opt_state/**')"
+    """
+    if not isinstance(pattern, (str, re.Pattern)):
+        raise PartitionError(
+            f"optional() takes a pattern (text or re.Pattern), got {pattern!r}"
+        )
+    return Optional(pattern)
+
+
+def pattern_text(pattern: Pattern) -> str:
+    """The pattern as the user wrote it."""
+    if isinstance(pattern, Optional):
+        return pattern_text(pattern.pattern)
+    return pattern if isinstance(pattern, str) else pattern.pattern
+
+
+@lru_cache(maxsize=4096)
+def matcher(pattern: Pattern) -> re.Pattern[str]:
+    """Regular expression of a pattern, to be `fullmatch`ed.
+
+    >>> bool(matcher("params/*/w").fullmatch("params/layer_0/w"))
+    True
+    >>> bool(matcher("params/**").fullmatch("params"))
+    True
+    >>> bool(matcher("params/*").fullmatch("params/a/b"))
+    False
+    """
+    if isinstance(pattern, Optional):
+        return matcher(pattern.pattern)
+    if isinstance(pattern, re.Pattern):
+        return pattern
+    if not isinstance(pattern, str):
+        raise PartitionError(
+            f"a pattern is text, a re.Pattern or partir.optional(...), got {pattern!r}"
+        )
+    text = ""
+    for number, part in enumerate(pattern.split("/")):
+        slash = "/" if number else ""
+        if part == "**":
+            text += f"(?:{slash}[^/]+)*" if number else "(?:[^/]+(?:/[^/]+)*)?"
+        else:
+            inside = ".*?".join(map(re.escape, part.split("*"))).replace(".*?", "[^/]*")
+            text += re.escape(slash) + inside
+    if pattern.startswith("**/"):
+        rest = matcher(pattern[3:]).pattern
+        text = f"(?:[^/]+/)*{rest}"
+    return re.compile(text)

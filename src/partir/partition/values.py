@@ -1,0 +1,219 @@
+"""Views of values and ops, by the names that users know."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+from partir.errors import nearest
+from partir.ir.core import Program
+from partir.partition.patterns import matcher, pattern_text
+from partir.partition.state import Conflict, Graph, State
+from partir.rules.factor import notation
+
+Named = tuple[str, int, tuple[int, ...]]  # name, value, the user's dimensions
+
+
+class Values:
+    """All names of a program."""
+
+    def __init__(self, program: Program) -> None:
+        """Read the names off the program's ports and tags."""
+        self.program = program
+        self.arguments: list[Named] = [
+            (port.name, port.value, tuple(range(port.rank)))
+            for port in program.arguments
+        ]
+        self.results: list[Named] = [
+            (port.name, port.value, tuple(range(port.rank))) for port in program.results
+        ]
+        self.tags: list[Named] = [(t.name, t.value, t.dims) for t in program.tags]
+
+    def matching(self, pattern: Any) -> list[Named]:
+        """Arguments and tags that match; with a leading ``%``, inner values."""
+        if pattern_text(pattern).startswith("%"):
+            return self._select(pattern, self._inner())
+        return self._select(pattern, [*self.arguments, *self.tags])
+
+    def results_matching(self, pattern: Any) -> list[Named]:
+        """Results that match."""
+        return self._select(pattern, self.results)
+
+    def exactly(self, name: str) -> tuple[int, tuple[int, ...]] | None:
+        """The value with this very name, and the user's dimensions of it."""
+        found = self._exact.get(name)
+        if found is None and name.startswith("%"):
+            found = next(((v, d) for n, v, d in self._inner() if n == name), None)
+        return found
+
+    @cached_property
+    def _exact(self) -> dict[str, tuple[int, tuple[int, ...]]]:
+        named = [*self.results, *self.tags, *self.arguments]
+        return {name: (value, dims) for name, value, dims in named}
+
+    def _select(self, pattern: Any, among: list[Named]) -> list[Named]:
+        expression = matcher(pattern)
+        return [named for named in among if expression.fullmatch(named[0])]
+
+    def _inner(self) -> list[Named]:
+        types = self.program.types
+        return [
+            (address, value, tuple(range(len(types[value].shape))))
+            for value, address in self.program.addresses.items()
+        ]
+
+    def nearest(self, name: str) -> str:
+        """Names close to one that matched nothing."""
+        plain = re.sub(r"[*?]+", "", name)
+        among = self._inner() if name.startswith("%") else self.arguments + self.tags
+        return nearest(plain, dict.fromkeys(n for n, _, _ in among))
+
+    @cached_property
+    def by_value(self) -> dict[int, str]:
+        """Best name for each value that has one."""
+        named = [*self.results, *self.tags, *self.arguments]
+        return {value: name for name, value, _ in named}
+
+    def name(self, value: int) -> str:
+        """The user's name for a value, else its address."""
+        return self.by_value.get(value) or self.program.addresses.get(
+            value, f"%{value}"
+        )
+
+    def unique_name(self, value: int) -> str:
+        """A name that no other value has: an argument's or result's, or the address."""
+        return self._unique.get(value) or self.program.addresses.get(value, f"%{value}")
+
+    @cached_property
+    def _unique(self) -> dict[int, str]:
+        return {value: name for name, value, _ in [*self.results, *self.arguments]}
+
+    def node_name(self, graph: Graph, node: int) -> str:
+        """Name of a node: the address of its first result."""
+        results = graph.results[node] or graph.program.ops[node].results
+        if graph.op(node) is None:
+            return f"the state carried in {self.name(results[0])}"
+        return self.program.addresses.get(results[0], f"%{results[0]}")
+
+
+class Value:
+    """A value as tactics see it: its name, shape and place, and how it is tiled."""
+
+    __slots__ = ("_names", "_state", "dims", "number")
+
+    def __init__(
+        self, state: State, names: Values, number: int, dims: tuple[int, ...]
+    ) -> None:
+        """Wrap value `number`; `dims` are the dimensions that users see."""
+        self._state, self._names = state, names
+        self.number, self.dims = number, dims
+
+    @property
+    def name(self) -> str:
+        """The user's name, or the ``%`` address."""
+        return self._names.name(self.number)
+
+    @property
+    def unique_name(self) -> str:
+        """A name that no other value has: one tag may name a value in every layer."""
+        return self._names.unique_name(self.number)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Whole shape, as the user sees it."""
+        shape = self._names.program.types[self.number].shape
+        return tuple(shape[d] for d in self.dims)
+
+    @property
+    def dtype(self) -> str:
+        """Element type."""
+        return self._names.program.types[self.number].dtype
+
+    @property
+    def uses(self) -> int:
+        """How many ops read it."""
+        return len(self._names.program.uses.get(self.number, ()))
+
+    @property
+    def source(self) -> str:
+        """Where it is made: the user's line, or that it is an argument."""
+        producer = self._names.program.producers.get(self.number)
+        if producer is None:
+            return "argument"
+        return str(self._names.program.ops[producer].location)
+
+    @property
+    def tiling(self) -> tuple[tuple[str, ...], ...]:
+        """Axes of each dimension, major first."""
+        tiling = self._state.tilings[self.number]
+        return tuple(tiling[d] for d in self.dims)
+
+    @property
+    def local_shape(self) -> tuple[int, ...]:
+        """Shape on one device, so far."""
+        return tuple(self._state.local_size(self.number, d) for d in self.dims)
+
+    def outer(self, dim: int) -> int:
+        """The user's number for a dimension of the value."""
+        return self.dims.index(dim) if dim in self.dims else dim
+
+    def decided(self, axis: str) -> bool:
+        """Whether this axis is settled for it: tiled, or kept whole."""
+        return self._state.homes[axis][self.number] != -1
+
+    def __repr__(self) -> str:
+        """Name, type and tiling."""
+        return f"<{self.name}: {self.dtype}{list(self.shape)} {self.tiling}>"
+
+
+class OpView:
+    """An op that propagation left, with the loops it could have and the evidence."""
+
+    def __init__(self, state: State, names: Values, conflict: Conflict) -> None:
+        """Wrap a conflict."""
+        self._state, self._names, self._conflict = state, names, conflict
+        self.node, self.axis = conflict.node, conflict.axis
+
+    @property
+    def name(self) -> str:
+        """Address of the op."""
+        return self._names.node_name(self._state.graph, self.node)
+
+    @property
+    def source(self) -> str:
+        """The user's line."""
+        op = self._state.graph.op(self.node)
+        return str(op.location) if op else "carried state"
+
+    @property
+    def rule(self) -> str:
+        """The op's factors in notation; factor numbers are the letters' positions."""
+        signature = self._state.graph.signatures[self.node]
+        return notation(
+            self._state.nests[self.node].factors,
+            (len(t.shape) for t in signature.operands),
+            (len(t.shape) for t in signature.results),
+        )
+
+    @property
+    def factors(self) -> tuple[int, ...]:
+        """Numbers of the factors that the evidence asks for: candidates to choose."""
+        known = self._state.known(self.node, self.axis)
+        size = self._state.mesh.axes[self.axis]
+        return self._state.nests[self.node].supported(size, known)
+
+    @property
+    def evidence(self) -> tuple[tuple[str, int, int | None], ...]:
+        """Triples of value name, its tiled dimension, and the step that decided it."""
+        return tuple(self._evidence())
+
+    def _evidence(self) -> Iterator[tuple[str, int, int | None]]:
+        for value, dim, origin in self._conflict.evidence:
+            yield self._names.name(value), dim, origin.step if origin else None
+
+    def __repr__(self) -> str:
+        """Where, which axis, and what disagrees."""
+        asked = ", ".join(f"{name} on {dim}" for name, dim, _ in self.evidence)
+        return f'<conflict at {self.name} ({self.source}) on "{self.axis}": {asked}>'

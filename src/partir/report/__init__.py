@@ -1,0 +1,1 @@
+"""What a partition looks like to people."""

@@ -1,0 +1,175 @@
+"""The sequential meaning of PartIR:Core: loops run one by one, on one device.
+
+Between ops every value is whole. An op inside loops becomes one `while` over the
+product of their trip counts, the innermost loop counting fastest. An iteration slices
+the whole operands, runs the local form and puts its results into the whole ones: a tile
+in its place, a reduction combined with what is there already, which at first is the
+monoid's identity. So this shares rules and local forms with the SPMD program, but
+nothing of how values are stored, moved and reduced there: it is the oracle for these.
+
+A `while` and not the iterations written out: what takes time is XLA's compiling, which
+follows the number of instructions. On one layer's training step (667 ops, three axes,
+up to eight iterations per op) it took 5.4 s instead of 12.9 s.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from partir.errors import PartirError
+from partir.ir.core import Op, Region
+from partir.ir.types import tensor
+from partir.partition.state import State
+from partir.rules.local import INDEX, Ssa, binary, constant, tile_starts
+from partir.rules.monoids import OPS, identity
+from partir.rules.nest import Nest
+from partir.rules.shape import slice_tile
+from partir.spmd.emit import TextEmitter
+
+
+def sequential_text(state: State) -> str:
+    """A single-device StableHLO module that runs a partition loop by loop."""
+    return _Sequential(state).run()
+
+
+class _Sequential(TextEmitter):
+    def __init__(self, state: State) -> None:
+        super().__init__()
+        self.state = state
+        self.program = state.graph.program
+        self.env: dict[int, Ssa] = {}
+        self._indices: dict[str, Ssa] = {}
+
+    def run(self) -> str:
+        body, types = self.program.body, self.program.types
+        for number, value in enumerate(body.arguments):
+            self.env[value] = Ssa(f"%arg{number}", types[value])
+        self.region_ops(body)
+        arguments = [self.env[v] for v in body.arguments]
+        results = [self.env[port.value] for port in self.program.results]
+        return self.module(self.program.name, arguments, results)
+
+    def index(self, axis: str) -> Ssa:
+        """The loop counter of the op being emitted."""
+        return self._indices[axis]
+
+    # Ops
+
+    def region_ops(self, region: Region) -> None:
+        owned = self.state.graph.owned
+        for number in region.ops:
+            op = self.program.ops[number]
+            self.at(op.location)
+            operands = [self.env[v] for v in op.operands]
+            if op.regions or number in owned:
+                made = self.control(op, operands)
+            else:
+                splats = [self.program.splats.get(v) for v in op.operands]
+                nest = self.state.nests[number]
+                run = self.loops if nest.loops else self.local
+                made = run(nest, operands, splats)
+            self.env.update(zip(op.results, made, strict=True))
+
+    def control(self, op: Op, operands: list[Ssa]) -> tuple[Ssa, ...]:
+        regions = [self.block(region) for region in op.regions]
+        signature = op.signature
+        return self.op(
+            op.kind, operands, signature.results, signature.attrs, regions=regions
+        )
+
+    def block(self, region: Region) -> str:
+        env, types = self.env, self.program.types
+        for value in region.arguments:
+            env[value] = Ssa(self.fresh(), types[value])
+
+        def body() -> list[Ssa]:
+            self.region_ops(region)
+            return [env[v] for v in region.results]
+
+        return self.region([env[v] for v in region.arguments], body)
+
+    # An op inside its loops
+
+    def loops(
+        self, nest: Nest, operands: Sequence[Ssa], splats: Sequence[str | None]
+    ) -> tuple[Ssa, ...]:
+        """All iterations of a nest, counted by one `while`."""
+        inits = [constant(self, INDEX, "0"), *self._starts(nest)]
+        types = [init.type for init in inits]
+
+        def condition() -> list[Ssa]:
+            trips = math.prod(loop.size for loop in nest.loops)
+            return [self._less(tested[0], constant(self, INDEX, str(trips)))]
+
+        def body() -> list[Ssa]:
+            counter, *wholes = carried
+            self._indices = self._counters(nest, counter)
+            made = self.local(nest, self._tiles(nest, operands), splats)
+            merged = [
+                self._merge(nest, position, whole, result)
+                for position, (whole, result) in enumerate(
+                    zip(wholes, made, strict=True)
+                )
+            ]
+            return [binary(self, "add", counter, constant(self, INDEX, "1")), *merged]
+
+        tested = [Ssa(self.fresh(), type_) for type_ in types]
+        carried = [Ssa(self.fresh(), type_) for type_ in types]
+        regions = [self.region(tested, condition), self.region(carried, body)]
+        return self.op("stablehlo.while", inits, types, regions=regions)[1:]
+
+    def _starts(self, nest: Nest) -> list[Ssa]:
+        """Whole results before the first iteration."""
+        return [
+            constant(self, type_, identity(_monoid(nest, position) or "sum", type_))
+            for position, type_ in enumerate(nest.signature.results)
+        ]
+
+    def _less(self, left: Ssa, right: Ssa) -> Ssa:
+        attrs = {"comparison_direction": "#stablehlo<comparison_direction LT>"}
+        boolean = tensor((), "i1")
+        return self.op("stablehlo.compare", (left, right), (boolean,), attrs)[0]
+
+    def _counters(self, nest: Nest, counter: Ssa) -> dict[str, Ssa]:
+        """Each loop's index out of the common counter."""
+        made = {}
+        for loop in reversed(nest.loops):
+            size = constant(self, INDEX, str(loop.size))
+            made[loop.axis] = binary(self, "remainder", counter, size)
+            counter = binary(self, "divide", counter, size)
+        return made
+
+    def _tiles(self, nest: Nest, operands: Sequence[Ssa]) -> list[Ssa]:
+        """This iteration's part of each operand."""
+        return [
+            slice_tile(nest, self, operand, position) if any(need) else operand
+            for position, (operand, need) in enumerate(
+                zip(operands, nest.needs, strict=True)
+            )
+        ]
+
+    def _merge(self, nest: Nest, position: int, whole: Ssa, made: Ssa) -> Ssa:
+        """The whole result with this iteration's added."""
+        place = len(nest.signature.operands) + position
+        tiled = any(nest.gives[position])
+        monoid = _monoid(nest, position)
+        if monoid is not None:
+            so_far = slice_tile(nest, self, whole, place) if tiled else whole
+            (made,) = self.op(OPS[monoid], (so_far, made), (made.type,))
+        if not tiled:
+            return made
+        starts = tile_starts(nest, self, place)
+        kind = "stablehlo.dynamic_update_slice"
+        return self.op(kind, (whole, made, *starts), (whole.type,))[0]
+
+
+def _monoid(nest: Nest, position: int) -> str | None:
+    """What a result is reduced with, None if it is not."""
+    monoids = {monoid for _, monoid in nest.pending[position]}
+    if len(monoids) > 1:
+        raise PartirError(
+            f"{nest.signature} is inside loops that reduce one result in different "
+            f"ways ({', '.join(sorted(monoids))}); their order would matter"
+        )
+    return monoids.pop() if monoids else None

@@ -1,0 +1,1 @@
+"""Tactics: what a schedule is made of."""

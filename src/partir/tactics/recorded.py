@@ -1,0 +1,130 @@
+"""Schedules from what was done: actions by name, saved as data."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from partir.errors import PartitionError
+from partir.partition.actions import Action, Partition
+from partir.tactics.schedule import Schedule
+
+_FORMAT = "partir schedule 1"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A tactic that takes recorded actions again, by the names of their targets."""
+
+    name: str
+    actions: tuple[Action, ...]
+
+    def apply(self, partition: Partition) -> None:
+        """Take the actions."""
+        for action in self.actions:
+            if action.kind == "tile":
+                assert action.dim is not None
+                partition.tile(
+                    _exact(partition, action.target), action.dim, action.axis
+                )
+            elif action.kind == "atomic":
+                at: Any = action.at
+                partition.atomic(_exact(partition, action.target), action.axis, at=at)
+            elif action.kind == "choose":
+                assert action.dim is not None
+                partition.choose(action.target, action.dim, action.axis)
+
+    def __str__(self) -> str:
+        """The tactic as the actions that it takes."""
+        shown = "\n".join(f"    {action}" for action in self.actions)
+        return f"{self.name}:\n{shown}" if shown else f"{self.name}: nothing"
+
+
+def _exact(partition: Partition, name: str) -> Any:
+    found = partition.names.exactly(name)
+    if found is None:
+        raise PartitionError(
+            f'the recorded schedule names "{name}", which '
+            f"{partition.program.name} does not have; nearest names: "
+            f"{partition.names.nearest(name)}"
+        )
+    return partition.view(*found)
+
+
+def recorded_schedule(steps: Iterable[tuple[str, Sequence[Action]]]) -> Schedule:
+    """Tactics that take these actions, a tactic for each step."""
+    return Schedule(
+        [
+            Recorded(name, tuple(a for a in actions if a.kind != "skip"))
+            for name, actions in steps
+        ]
+    )
+
+
+def layout_actions(
+    partition: Partition, pattern: Any, name: str
+) -> list[tuple[str, list[Action]]]:
+    """The layout of matching inputs: a tactic for each axis, in the order decided."""
+    values = partition.values(pattern)
+    if not values:
+        raise PartitionError(
+            f'input_schedule: no input matches "{pattern}"; nearest names: '
+            f"{partition.names.nearest(str(pattern))}"
+        )
+    order: dict[tuple[int, str], list[Action]] = {}
+    for value in values:
+        for dim, axes in enumerate(value.tiling):
+            for axis in axes:
+                epoch = partition.state.stamps[(axis, value.number)][0]
+                action = Action("tile", value.name, axis, dim)
+                order.setdefault((epoch, axis), []).append(action)
+    return [
+        (f"{name} over {axis}", actions)
+        for (_, axis), actions in sorted(order.items(), key=lambda item: item[0][0])
+    ]
+
+
+def save_schedule(schedule: Schedule, path: str | os.PathLike[str]) -> None:
+    """Write a recorded schedule as JSON; nothing is left half-written."""
+    tactics = [
+        {"name": tactic.name, "actions": [asdict(action) for action in tactic.actions]}
+        for tactic in schedule.flat()
+    ]
+    text = json.dumps({"format": _FORMAT, "tactics": tactics}, indent=1)
+    target = Path(path)
+    part = target.with_name(target.name + ".part")
+    part.write_text(text + "\n")
+    part.replace(target)
+
+
+def load_schedule(path: str | os.PathLike[str]) -> Schedule:
+    """Read a schedule that `Partitioned.save` wrote.
+
+    Example:
+        >>> import tempfile, pathlib, jax, partir
+        >>> x = jax.ShapeDtypeStruct((8,), "float32")
+        >>> rows = partir.ManualPartition({"x": 0}, axis="B", name="rows")
+        >>> p = partir.partition(lambda x: x * 2, {"B": 4}, [rows], args=(x,))
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "rows.json"
+        >>> p.save(path)
+        >>> print(load_schedule(path).name)
+        rows
+    """
+    try:
+        data = json.loads(Path(path).read_text())
+        if data.get("format") != _FORMAT:
+            raise ValueError(f"its format is not {_FORMAT!r}")
+        return Schedule(
+            [
+                Recorded(t["name"], tuple(Action(**a) for a in t["actions"]))
+                for t in data["tactics"]
+            ]
+        )
+    except OSError as error:
+        raise PartitionError(f"can't read {path}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise PartitionError(f"{path} is not a saved schedule: {error}") from None

@@ -1,0 +1,81 @@
+"""`Schedule`: a sequence of tactics, and itself one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from partir.errors import PartitionError
+from partir.partition.actions import Partition
+
+
+@runtime_checkable
+class Tactic(Protocol):
+    """Anything with ``apply(partition)``; users' own are equal citizens."""
+
+    def apply(self, partition: Partition) -> None:
+        """Take actions on the partition."""
+        ...
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Tactics in order. A later one never undoes an earlier one.
+
+    Example:
+        >>> from partir import ManualPartition
+        >>> BP = ManualPartition({"x": 0}, axis="B", name="BP")
+        >>> Schedule([BP]).name
+        'BP'
+    """
+
+    tactics: Sequence[Any]
+
+    def __post_init__(self) -> None:
+        """Check that every element is a tactic."""
+        object.__setattr__(self, "tactics", tuple(self.tactics))
+        for number, tactic in enumerate(self.tactics):
+            if not callable(getattr(tactic, "apply", None)):
+                raise PartitionError(
+                    f"schedule element {number} is {tactic!r}, which is no tactic: a "
+                    "tactic has apply(partition), as partir.ManualPartition does"
+                )
+
+    @property
+    def name(self) -> str:
+        """The tactics' names joined by +."""
+        return "+".join(tactic_name(tactic) for tactic in self.flat())
+
+    def flat(self) -> Iterator[Any]:
+        """Tactics with nested schedules taken apart."""
+        for tactic in self.tactics:
+            if isinstance(tactic, Schedule):
+                yield from tactic.flat()
+            else:
+                yield tactic
+
+    def apply(self, partition: Partition) -> None:
+        """Apply the tactics one after another, propagating after each."""
+        for tactic in self.flat():
+            tactic.apply(partition)
+            partition.propagate()
+
+
+def as_schedule(given: Any) -> Schedule:
+    """Accept a schedule, one tactic, or a sequence of them."""
+    if isinstance(given, Schedule):
+        return given
+    if callable(getattr(given, "apply", None)):
+        return Schedule([given])
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        return Schedule(given)
+    raise PartitionError(
+        f"a schedule is a list of tactics, got {type(given).__name__}: {given!r}"
+    )
+
+
+def tactic_name(tactic: Any) -> str:
+    """The tactic's own name, else its class's."""
+    name = getattr(tactic, "name", None)
+    return name if isinstance(name, str) and name else type(tactic).__name__

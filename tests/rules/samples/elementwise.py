@@ -1,0 +1,97 @@
+"""Samples of elementwise ops and ties."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from partir.ir.core import Signature
+from partir.ir.types import tensor
+from partir.rules.elementwise import TIE
+from tests.rules.samples.sample import SHAPES, Sample, pick, sample, written
+
+_FLOAT_TO_FLOAT = (
+    "abs cbrt ceil cosine exponential exponential_minus_one floor log log_plus_one "
+    "logistic negate round_nearest_afz round_nearest_even rsqrt sign sine sqrt tan "
+    "tanh chlo.acos chlo.acosh chlo.asin chlo.asinh chlo.atan chlo.atanh "
+    "chlo.bessel_i1e chlo.cosh chlo.digamma chlo.erf chlo.erf_inv chlo.erfc chlo.lgamma "
+    "chlo.sinh chlo.square chlo.tan"
+).split()
+_FLOATS_TO_FLOAT = (
+    "add atan2 divide maximum minimum multiply power remainder subtract "
+    "chlo.next_after chlo.polygamma chlo.zeta"
+).split()
+_INTEGERS_TO_INTEGER = (
+    "and or xor shift_left shift_right_arithmetic shift_right_logical"
+).split()
+
+
+def _alike(*dtypes: str, to: str) -> object:
+    """A generator for an op on operands of one shape and these element types."""
+
+    def generate(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
+        shape = pick(rng, SHAPES)
+        ins = ", ".join(f"{shape}x{dtype}" for dtype in dtypes)
+        yield Sample(kind, written(kind, f"{ins} -> {shape}x{to}"))
+
+    return generate
+
+
+sample(*_FLOAT_TO_FLOAT)(_alike("f64", to="f64"))
+sample(*_FLOATS_TO_FLOAT)(_alike("f64", "f64", to="f64"))
+sample(*_INTEGERS_TO_INTEGER)(_alike("i32", "i32", to="i32"))
+sample("not", "popcnt", "count_leading_zeros")(_alike("i32", to="i32"))
+sample("is_finite", "chlo.is_inf", "chlo.is_neg_inf", "chlo.is_pos_inf")(
+    _alike("f64", to="i1")
+)
+sample("complex")(_alike("f64", "f64", to="complex<f64>"))
+sample("real", "imag")(_alike("complex<f64>", to="f64"))
+sample("chlo.conj")(_alike("complex<f64>", to="complex<f64>"))
+sample("convert")(_alike("f64", to="i32"))
+
+
+@sample("bitcast_convert")
+def bitcast_convert(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
+    """One size; to smaller elements, which adds a dimension; and back."""
+    for types in ("4x6xf64 -> 4x6xi64", "4x6xf64 -> 4x6x2xi32", "4x2xui32 -> 4xui64"):
+        yield Sample(types, written(kind, types))
+
+
+@sample("clamp")
+def clamp(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
+    """With bounds of the operand's shape, and with scalar ones."""
+    for bound in ("4x6xf64", "f64"):
+        types = f"{bound}, 4x6xf64, {bound} -> 4x6xf64"
+        yield Sample(types, written(kind, types))
+
+
+@sample("select")
+def select(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
+    """With a predicate of the operands' shape, and with a scalar one."""
+    for predicate in ("4x6xi1", "i1"):
+        types = f"{predicate}, 4x6xf64, 4x6xf64 -> 4x6xf64"
+        yield Sample(types, written(kind, types))
+
+
+@sample("compare")
+def compare(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
+    """Signed integers."""
+    attrs = "comparison_direction = #stablehlo<comparison_direction LT>"
+    yield Sample(kind, written(kind, "4x6xi32, 4x6xi32 -> 4x6xi1", attrs))
+
+
+@sample("reduce_precision")
+def reduce_precision(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
+    """To bfloat16's bits."""
+    attrs = "exponent_bits = 8 : i32, mantissa_bits = 7 : i32"
+    yield Sample(kind, written(kind, "4x6xf64 -> 4x6xf64", attrs))
+
+
+@sample(TIE)
+def tie(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
+    """A loop's carry: two sources, which are one value, and three targets."""
+    type_ = tensor((4, 6), "f64")
+    signature = Signature.of(TIE, {}, (type_,) * 2, (type_,) * 3)
+    value = rng.normal(size=(4, 6))
+    yield Sample(kind, signature, given=(value, value))
