@@ -12,11 +12,14 @@ import numpy as np
 
 import partir.rules  # noqa: F401  (registers the rules)
 from partir.execute.module import Module, call_module
+from partir.execute.types import jax_struct
 from partir.frontend.stablehlo import import_module
 from partir.ir.core import Port, Program
 from partir.mesh import Mesh
 from partir.partition.propagate import propagate
 from partir.partition.state import Graph, State
+from partir.spmd.export import stablehlo_text
+from partir.spmd.program import SpmdProgram
 
 Tactic = tuple[str, Mapping[str, int]]
 """A mesh axis, and the dimension to tile of each argument named."""
@@ -77,7 +80,7 @@ def value_named(program: Program, name: str) -> int:
 
 def run_text(text: str, program: Program, args: Sequence[Any]) -> list[np.ndarray]:
     """Run a module with the program's arguments on one device; compiles quickly."""
-    results = [_struct(program, port.value) for port in program.results]
+    results = [jax_struct(program.types[port.value]) for port in program.results]
     function = functools.partial(call_module, Module(text), results)
     leaves = jax.tree.leaves(args)
     lowered = jax.jit(function, keep_unused=True).lower(*leaves)
@@ -85,16 +88,17 @@ def run_text(text: str, program: Program, args: Sequence[Any]) -> list[np.ndarra
     return [np.asarray(made) for made in compiled(*leaves)]
 
 
-def _struct(program: Program, value: int) -> jax.ShapeDtypeStruct:
-    type_ = program.types[value]
-    return jax.ShapeDtypeStruct(type_.shape, _DTYPES[type_.dtype])
-
-
-_DTYPES = {
-    "f64": np.float64,
-    "f32": np.float32,
-    "i64": np.int64,
-    "i32": np.int32,
-    "ui32": np.uint32,
-    "i1": np.bool_,
-}
+def run_spmd(spmd: SpmdProgram, args: Sequence[Any]) -> list[jax.Array]:
+    """Run an SPMD program on virtual devices, as many as its mesh has."""
+    axes = spmd.mesh.axes
+    devices = np.array(jax.devices()[: spmd.mesh.size]).reshape(tuple(axes.values()))
+    results = [jax_struct(spmd.types[v]) for v in spmd.body.results]
+    mapped = jax.shard_map(
+        functools.partial(call_module, Module(stablehlo_text(spmd)), results),
+        mesh=jax.sharding.Mesh(devices, spmd.mesh.names),
+        in_specs=tuple(jax.P(*tiling) for tiling in spmd.in_tilings),
+        out_specs=[jax.P(*tiling) for tiling in spmd.out_tilings],
+        check_vma=False,
+    )
+    quick = {"xla_backend_optimization_level": 0}
+    return jax.jit(mapped, compiler_options=quick)(*jax.tree.leaves(args))

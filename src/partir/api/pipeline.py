@@ -9,6 +9,7 @@ from typing import Any
 
 from partir.errors import PartitionError
 from partir.ir.core import Program
+from partir.ir.garbage import collection_paused
 from partir.mesh import Mesh
 from partir.partition.actions import Action, Partition
 from partir.partition.state import State
@@ -59,6 +60,7 @@ class Step:
         raise PartitionError("estimates need the simulator, which is not there yet")
 
 
+@collection_paused
 def lower_state(state: State) -> SpmdProgram:
     """Core -> SPMD program with its collectives rewritten."""
     return rewrite(lower(state, out_tilings(state)))
@@ -75,6 +77,7 @@ def out_tilings(state: State) -> list[Tiling]:
     ]
 
 
+@collection_paused
 def run_schedule(
     program: Program, mesh: Mesh, schedule: Schedule
 ) -> tuple[Partition, list[Step]]:

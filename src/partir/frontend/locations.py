@@ -21,12 +21,12 @@ class Locations:
 
     def __init__(self) -> None:
         """Start with an empty call stack."""
-        self._known: dict[tuple[Any, Location], Location] = {}
+        self._known: dict[tuple[Any, int], Location] = {}
         self._caller = _NOWHERE
 
     def read(self, location: Any) -> Location:
         """The source place of an op."""
-        key = (location.attr, self._caller)
+        key = (location.attr, id(self._caller))  # kept alive by `_known` itself
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = self._parse(location)

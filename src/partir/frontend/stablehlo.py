@@ -16,6 +16,7 @@ from partir.errors import PartitionError
 from partir.frontend.builder import Builder
 from partir.frontend.locations import Locations
 from partir.ir.core import Lambda, Location, Op, Signature
+from partir.ir.garbage import collection_paused
 from partir.ir.types import TensorType, opaque_type, tensor
 
 _ARTIFACT_MAGIC = b"ML\xefR"
@@ -41,6 +42,7 @@ def parse_module(source: str | bytes) -> Any:
         raise PartitionError(f"not a StableHLO module: {error}") from None
 
 
+@collection_paused
 def import_module(module: Any) -> Builder:
     """Read a module's `main` into a builder, which `finish`es into a Program."""
     return _Importer(module).run()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from partir.ir.types import TensorType
 
@@ -98,8 +98,7 @@ class Region:
     results: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Op:
+class Op(NamedTuple):
     """One operation. `regions` are control flow's, which may see outer values."""
 
     signature: Signature

@@ -4,35 +4,52 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 
 _BITS = re.compile(r"\d+")
 
 
-@dataclass(frozen=True)
 class TensorType:
     """Shape and element type, the latter in MLIR's spelling.
 
+    Interned: equal types are one object, so that comparing and hashing are cheap.
+
     >>> TensorType((2, 3), "f32").text
     'tensor<2x3xf32>'
+    >>> TensorType((2, 3), "f32") is TensorType((2, 3), "f32")
+    True
     """
+
+    __slots__ = ("bytes", "dtype", "shape", "tensor", "text")
+    _known: ClassVar[dict[tuple[tuple[int, ...], str, bool], TensorType]] = {}
 
     shape: tuple[int, ...]
     dtype: str
-    tensor: bool = True
+    tensor: bool
+    text: str  # MLIR's spelling
+    bytes: int  # in memory; a boolean takes a byte
 
-    @cached_property
-    def text(self) -> str:
-        """MLIR's spelling."""
-        if not self.tensor:
-            return self.dtype
-        return f"tensor<{''.join(f'{n}x' for n in self.shape)}{self.dtype}>"
+    def __new__(
+        cls, shape: tuple[int, ...], dtype: str, tensor: bool = True
+    ) -> TensorType:
+        """The one object for these."""
+        key = (shape, dtype, tensor)
+        found = cls._known.get(key)
+        if found is None:
+            found = cls._known[key] = super().__new__(cls)
+            found.shape, found.dtype, found.tensor = key
+            sizes = "".join(f"{n}x" for n in shape)
+            found.text = f"tensor<{sizes}{dtype}>" if tensor else dtype
+            found.bytes = math.ceil(math.prod(shape) * dtype_bytes(dtype))
+        return found
 
-    @property
-    def bytes(self) -> int:
-        """Size in memory; a boolean takes a byte."""
-        return math.ceil(math.prod(self.shape) * dtype_bytes(self.dtype))
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by content, so that the copy is interned where it arrives."""
+        return TensorType, (self.shape, self.dtype, self.tensor)
+
+    def __repr__(self) -> str:
+        """As MLIR spells it."""
+        return self.text
 
     def with_shape(self, shape: tuple[int, ...]) -> TensorType:
         """The same element type in another shape."""

@@ -133,9 +133,14 @@ class _Checker:
 
     def order(self, value: int, dim: int, axes: tuple[str, ...]) -> None:
         """Axes of a dimension stand in the order in which they were decided."""
-        stamps = [self.state.stamps.get((axis, value)) for axis in axes]
-        known = [stamp for stamp in stamps if stamp is not None]
-        if len(known) != len(stamps):
+        origins = [self.state.value_origins.get((axis, value)) for axis in axes]
+        order = list(self.state.mesh)
+        known = [
+            (origin.epoch, order.index(axis))
+            for origin, axis in zip(origins, axes, strict=True)
+            if origin is not None
+        ]
+        if len(known) != len(origins):
             raise _Wrong(f"dimension {dim} is tiled over {axes}, unknown since when")
         if known != sorted(known):
             raise _Wrong(f"dimension {dim} is tiled over {axes}, not as decided")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from partir.errors import PartitionError
 from partir.ir.core import Op, Program, Signature
@@ -20,12 +20,15 @@ from partir.rules.elementwise import TIE
 from partir.rules.nest import UNDECIDED, WHOLE, Nest, Tiling, nest_of
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """What made a decision: the step (tactic), and the node that passed it on."""
+class Origin(NamedTuple):
+    """What made a decision: the step (tactic), and the node that passed it on.
+
+    `epoch` counts propagations: axes of a dimension nest in its order.
+    """
 
     step: int
     node: int | None = None  # None: an action of the tactic itself
+    epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,6 @@ class State:
         self.homes = {axis: [UNDECIDED] * count for axis in mesh}
         self.seen = {axis: [UNDECIDED] * count for axis in mesh}
         self.chosen = {axis: bytearray(len(self.nests)) for axis in mesh}
-        self.stamps: dict[tuple[str, int], tuple[int, int]] = {}
         self.value_origins: dict[tuple[str, int], Origin] = {}
         self.node_origins: dict[tuple[str, int], Origin] = {}
         self.dirty: dict[str, set[int]] = {axis: set() for axis in mesh}
@@ -112,7 +114,6 @@ class State:
         made.homes = {a: list(h) for a, h in self.homes.items()}
         made.seen = {a: list(h) for a, h in self.seen.items()}
         made.chosen = {a: bytearray(c) for a, c in self.chosen.items()}
-        made.stamps = dict(self.stamps)
         made.value_origins = dict(self.value_origins)
         made.node_origins = dict(self.node_origins)
         made.dirty = {a: set(d) for a, d in self.dirty.items()}
@@ -125,8 +126,8 @@ class State:
     _ABSENT = object()
 
     def _put(self, table: Any, key: Any, value: Any) -> None:
-        old = table.get(key, self._ABSENT) if isinstance(table, dict) else table[key]
-        self._trail.append((table, key, old))
+        """Set an entry of a dictionary."""
+        self._trail.append((table, key, table.get(key, self._ABSENT)))
         table[key] = value
 
     def mark(self) -> tuple[int, int, int]:
@@ -171,38 +172,54 @@ class State:
             return False
         if self.local_size(value, dim) % self.mesh.axes[axis]:
             return False
-        self._put(homes, value, dim)
-        if self.seen[axis][value] == UNDECIDED:
-            self._put(self.seen[axis], value, dim)
-        self._put(self.value_origins, (axis, value), Origin(self.step, node))
-        self._put(self.stamps, (axis, value), (self.epoch, self._order[axis]))
-        tiling = list(self.tilings[value])
-        tiling[dim] = self._nested(value, tiling[dim], axis)
-        self._put(self.tilings, value, tuple(tiling))
+        trail, seen, tiling = self._trail, self.seen[axis], self.tilings[value]
+        trail.append((homes, value, UNDECIDED))
+        homes[value] = dim
+        if seen[value] == UNDECIDED:
+            trail.append((seen, value, UNDECIDED))
+            seen[value] = dim
+        origin = Origin(self.step, node, self.epoch)
+        self._put(self.value_origins, (axis, value), origin)
+        trail.append((self.tilings, value, tiling))
+        axes = self._nested(value, tiling[dim], axis) if tiling[dim] else (axis,)
+        self.tilings[value] = (*tiling[:dim], axes, *tiling[dim + 1 :])
         self.dirty[axis].update(self.graph.neighbours[value])
         return True
 
     def _nested(self, value: int, axes: tuple[str, ...], axis: str) -> tuple[str, ...]:
         """Later tactics nest deeper; within one, axes stand in the mesh's order."""
-        return tuple(sorted((*axes, axis), key=lambda a: self.stamps[(a, value)]))
+        origins, order = self.value_origins, self._order
+
+        def key(one: str) -> tuple[int, int]:
+            return origins[(one, value)].epoch, order[one]
+
+        return tuple(sorted((*axes, axis), key=key))
 
     def pin(self, value: int, axis: str, uses_only: bool) -> None:
         """Keep a value whole on an axis, everywhere or at its uses."""
-        if not uses_only and self.homes[axis][value] == UNDECIDED:
-            self._put(self.homes[axis], value, WHOLE)
-        self._put(self.seen[axis], value, WHOLE)
-        self._put(self.value_origins, (axis, value), Origin(self.step))
+        homes, seen = self.homes[axis], self.seen[axis]
+        if not uses_only and homes[value] == UNDECIDED:
+            self._trail.append((homes, value, UNDECIDED))
+            homes[value] = WHOLE
+        self._trail.append((seen, value, seen[value]))
+        seen[value] = WHOLE
+        self._put(
+            self.value_origins, (axis, value), Origin(self.step, None, self.epoch)
+        )
         self.dirty[axis].update(self.graph.neighbours[value])
 
     def enter(self, node: int, factor: int, axis: str, origin: Origin) -> None:
         """Put a node into a loop over `axis`, and tile what the loop names."""
         nest = self.nests[node]
-        self._put(self.chosen[axis], node, 1)
-        self._put(self.nests, node, nest.inside(axis, self.mesh.axes[axis], factor))
+        trail, chosen, seen = self._trail, self.chosen[axis], self.seen[axis]
+        trail.append((chosen, node, chosen[node]))
+        chosen[node] = 1
+        trail.append((self.nests, node, nest))
+        self.nests[node] = nest.inside(axis, self.mesh.axes[axis], factor)
         self._put(self.node_origins, (axis, node), origin)
         taken = nest.factors[factor]
         for value, dim in zip(self.graph.operands[node], taken.operands, strict=True):
-            if dim is not None and self.seen[axis][value] == UNDECIDED:
+            if dim is not None and seen[value] == UNDECIDED:
                 self.set_home(value, dim, axis, node)
         for value, dim in zip(self.graph.results[node], taken.results, strict=True):
             if dim is not None:

@@ -17,7 +17,10 @@ _BY_OP = {kind: name for name, kind in OPS.items()}
 
 
 def monoid_of(region: Lambda) -> str | None:
-    """The monoid of a reducer that applies one op to its two arguments, else None."""
+    """The monoid of a reducer that applies one op to its two arguments, else None.
+
+    Bitwise `and` and `or` of integers have none: XLA's collectives take only booleans.
+    """
     if len(region.ops) != 1 or len(region.arguments) != 2 or len(region.results) != 1:
         return None
     (op,) = region.ops
@@ -25,9 +28,10 @@ def monoid_of(region: Lambda) -> str | None:
         set(op.operands) == set(region.arguments) and op.results == region.results
     )
     found = _BY_OP.get(op.kind) if straight else None
-    boolean = region.types[region.arguments[0]].dtype == "i1"
-    # On booleans add is or, multiply is and.
-    return {"sum": "or", "mul": "and"}.get(found or "", found) if boolean else found
+    if region.types[region.arguments[0]].dtype == "i1":
+        # On booleans add is or, multiply is and.
+        return {"sum": "or", "mul": "and"}.get(found or "", found)
+    return None if found in ("and", "or") else found
 
 
 def reducer(monoid: str, dtype: str) -> Lambda:
@@ -48,7 +52,7 @@ def identity(monoid: str, type_: TensorType) -> str:
     if dtype == "i1":
         return "true" if monoid in ("and", "mul", "min") else "false"
     if dtype.startswith("complex"):
-        return "(1.0, 0.0)" if monoid == "mul" else "(0.0, 0.0)"
+        return f"({int(monoid == 'mul')}.000000e+00,0.000000e+00)"
     floating = "f" in dtype
     if monoid in ("sum", "mul"):
         number = int(monoid == "mul")
@@ -75,13 +79,26 @@ _INFINITIES = {
     "f32": "0x7F800000",
     "f16": "0x7C00",
     "bf16": "0x7F80",
+    "f8E5M2": "0x7C",
+    "f8E4M3": "0x78",
+    "f8E3M4": "0x70",
+}
+# Types without an infinity: their largest number will do.
+_LARGEST = {
+    "f8E4M3FN": "448.0",
+    "f8E4M3FNUZ": "240.0",
+    "f8E4M3B11FNUZ": "30.0",
+    "f8E5M2FNUZ": "57344.0",
+    "f6E2M3FN": "7.5",
+    "f6E3M2FN": "28.0",
+    "f4E2M1FN": "6.0",
 }
 
 
 def _infinity(dtype: str, negative: bool) -> str:
     bits = _INFINITIES.get(dtype)
-    if bits is None:  # 8-bit floats: some have no infinity; their largest will do
-        return "-4.480000e+02" if negative else "4.480000e+02"
+    if bits is None:
+        return f"-{_LARGEST[dtype]}" if negative else _LARGEST[dtype]
     if not negative:
         return bits
     sign = 8 << (4 * (len(bits) - 3))

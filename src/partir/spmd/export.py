@@ -13,6 +13,7 @@ import numpy as np
 
 from partir.ir.attributes import i64_array
 from partir.ir.core import Location
+from partir.ir.garbage import collection_paused
 from partir.ir.types import TensorType, tensor
 from partir.mesh import Mesh
 from partir.rules.local import INDEX, Ssa, binary, constant
@@ -21,6 +22,7 @@ from partir.spmd.emit import TextEmitter
 from partir.spmd.program import SLICE, Block, Collective, Compute, Control, SpmdProgram
 
 
+@collection_paused
 def stablehlo_text(program: SpmdProgram, first_channel: int = 1) -> str:
     """The module that each device runs."""
     return _Exporter(program, first_channel).run()

@@ -40,7 +40,7 @@ def widen_after_gather(sweep: Sweep, ops: Iterator[SpmdOp]) -> list[SpmdOp]:
         value = sweep.new(tensor(sweep.types[op.result].shape, narrow))
         made.append(replace(op, operand=convert.operands[0], result=value))
         nest = _whole_convert(convert, op)
-        made.append(replace(convert, nest=nest, operands=(value,), results=op.results))
+        made.append(convert._replace(nest=nest, operands=(value,), results=op.results))
         if sweep.reads[op.result] == 1:
             widened[op.result] = len(made) - 1
     return [op for op in made if op is not None]

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from partir.ir.core import Program
 from partir.ir.types import TensorType
@@ -35,8 +36,7 @@ class Cause:
     consumer: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Compute:
+class Compute(NamedTuple):
     """A source op at its local types. `node` is the op's number in the program."""
 
     node: int

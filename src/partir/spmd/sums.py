@@ -98,7 +98,7 @@ def _moved(
     after = sweep.types[value].bytes
     if after > sum(before):
         return None
-    compute = replace(op, nest=nest, operands=operands, results=(value,))
+    compute = op._replace(nest=nest, operands=operands, results=(value,))
     reduction = replace(first, operand=value, result=op.results[0], dim=dim)
     return compute, reduction, len(held) > 1 or after < sum(before)
 

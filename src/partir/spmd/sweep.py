@@ -6,6 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import cached_property
+from itertools import chain
 
 from partir.ir.types import TensorType
 from partir.spmd.program import Block, Collective, Control, SpmdOp, SpmdProgram
@@ -15,12 +17,16 @@ class Sweep:
     """What a pass may ask while it goes over a program once."""
 
     def __init__(self, program: SpmdProgram) -> None:
-        """Count the reads of every value."""
+        """Start a pass over a program."""
         self.program = program
         self.types = list(program.types)
         self.splats = program.splats
-        self.reads = Counter(_reads(program.body))
         self.renamed: dict[int, int] = {}  # values that another one stands in for
+
+    @cached_property
+    def reads(self) -> Counter[int]:
+        """How often each value is read."""
+        return Counter(_reads(self.program.body))
 
     def new(self, type_: TensorType) -> int:
         """A new value."""
@@ -67,7 +73,7 @@ def _rename(renamed: dict[int, int], block: Block) -> Block:
         if isinstance(op, Control):
             blocks = tuple(_rename(renamed, inner) for inner in op.blocks)
             return replace(op, operands=new(op.operands), blocks=blocks)
-        return replace(op, operands=new(op.operands))
+        return op._replace(operands=new(op.operands))
 
     touched = renamed.keys()
     ops = tuple(
@@ -86,6 +92,9 @@ def reads_of(op: SpmdOp) -> Iterator[int]:
 
 
 def _reads(block: Block) -> Iterator[int]:
+    yield from chain.from_iterable([op.operands for op in block.ops])
     for op in block.ops:
-        yield from reads_of(op)
+        if isinstance(op, Control):
+            for inner in op.blocks:
+                yield from _reads(inner)
     yield from block.results

@@ -50,10 +50,10 @@ class ManualPartition:
         'BP'
     """
 
-    inputs: Mapping[Pattern, Wish]
+    inputs: Mapping[Any, Wish]
     axis: str
     name: str = ""
-    outputs: Mapping[Pattern, Wish] = field(default_factory=dict)
+    outputs: Mapping[Any, Wish] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check the mappings; fill in the name."""

@@ -79,7 +79,7 @@ def layout_actions(
     for value in values:
         for dim, axes in enumerate(value.tiling):
             for axis in axes:
-                epoch = partition.state.stamps[(axis, value.number)][0]
+                epoch = partition.state.value_origins[(axis, value.number)].epoch
                 action = Action("tile", value.name, axis, dim)
                 order.setdefault((epoch, axis), []).append(action)
     return [

@@ -39,8 +39,8 @@ def random_lookup(rng: np.random.Generator) -> Lookup:
     """Windows whole and in part, batches, and an index vector anywhere."""
     operand = [int(n) for n in rng.choice([2, 3, 4], size=3)]
     roles = [str(r) for r in rng.choice(["batch", "collapsed", "part", "whole"], 3)]
-    batch = [dim for dim in range(3) if roles[dim] == "batch"]
     indexed = _indexed_dims(rng, roles)
+    batch = [dim for dim in range(3) if roles[dim] == "batch"]
     # Positions looked up: an operand's batch dimension each, and one or two others.
     places: list[int | None] = [*batch, *[None] * int(rng.integers(1, 3))]
     rng.shuffle(places)  # type: ignore[arg-type]

@@ -1,0 +1,3 @@
+"""The command line: `partir demo`, `show`, `export`."""
+
+from partir.cli.main import main as main

@@ -1,0 +1,111 @@
+"""Arguments of the command line, and errors as one clear line."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from partir import __version__
+from partir.cli.demo import run_demo
+from partir.cli.export import run_export
+from partir.cli.show import run_show
+from partir.errors import PartirError
+
+_MODEL_HELP = (
+    "a StableHLO file (text, bytecode, gzipped), or file.py:function with "
+    "example_args() in that file returning (args, kwargs) of arrays or "
+    "jax.ShapeDtypeStructs"
+)
+_SCHEDULE_HELP = "a Python file with `schedule = [...]`, or a saved schedule"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; 0, or 2 with one line on bad input."""
+    args = _parser().parse_args(argv)
+    try:
+        args.run(args)
+    except PartirError as error:
+        print(f"partir: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        return 0
+    except KeyboardInterrupt:
+        print("partir: interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="partir",
+        description="Partition JAX and StableHLO programs over meshes of devices "
+        "with a schedule of tactics.",
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    _add_demo(commands)
+    _add_show(commands)
+    _add_export(commands)
+    return parser
+
+
+def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    demo = commands.add_parser(
+        "demo",
+        help="the whole story on a small transformer over 8 virtual devices",
+        description="Partition a small transformer's training step over 8 virtual CPU "
+        "devices, print the table after each tactic, run it, and compare with one "
+        "device.",
+    )
+    demo.add_argument("--layers", type=int, default=2, help="layers of the model (2)")
+    demo.add_argument("--steps", type=int, default=3, help="training steps to run (3)")
+    demo.set_defaults(run=run_demo)
+
+
+def _add_show(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    show = commands.add_parser(
+        "show",
+        help="what each tactic does: the per-tactic table, names, Core, SPMD",
+        description="Partition a model without any device and show what each tactic "
+        "did.",
+    )
+    _add_model(show)
+    show.add_argument("--core", action="store_true", help="PartIR:Core as text")
+    show.add_argument("--spmd", action="store_true", help="the SPMD program as text")
+    show.add_argument(
+        "--names", action="store_true", help="names, shapes, dtypes and layouts"
+    )
+    show.add_argument("--json", action="store_true", help="the same as JSON")
+    show.set_defaults(run=run_show)
+
+
+def _add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    export = commands.add_parser(
+        "export",
+        help="the device-local program as StableHLO",
+        description="Write the device-local program with its collectives.",
+    )
+    _add_model(export)
+    export.add_argument(
+        "--to", choices=["stablehlo"], default="stablehlo", help="what to write"
+    )
+    export.add_argument(
+        "-o", "--output", default="-", help="file to write (- for standard output)"
+    )
+    export.add_argument(
+        "--bytecode", action="store_true", help="MLIR bytecode instead of text"
+    )
+    export.set_defaults(run=run_export)
+
+
+def _add_model(command: argparse.ArgumentParser) -> None:
+    command.add_argument("model", metavar="MODEL", help=_MODEL_HELP)
+    command.add_argument("--mesh", help="axes and sizes, as B=4,M=2")
+    command.add_argument("--schedule", metavar="SCHED", help=_SCHEDULE_HELP)
+    command.add_argument(
+        "--device", help="device for estimates (needs the simulator; not there yet)"
+    )
+    command.add_argument(
+        "--strict", action="store_true", help="fail if an op is computed whole"
+    )

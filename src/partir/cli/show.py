@@ -1,0 +1,100 @@
+"""`partir show`: the per-tactic table and what lies behind it."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from typing import Any
+
+from partir.api.partitioned import Partitioned
+from partir.cli.sources import partition_arguments
+from partir.spmd.printer import tiling_text
+
+
+def run_show(args: Namespace) -> None:
+    """Print the table, and what else was asked for."""
+    partitioned = partition_arguments(args)
+    if args.json:
+        print(json.dumps(_as_data(partitioned, args), indent=1))
+        return
+    print(partitioned)
+    for line in _remarks(partitioned):
+        print(line)
+    if args.names:
+        print()
+        print("\n".join(_names(partitioned)))
+    if args.core:
+        print()
+        print(partitioned.core_text())
+    if args.spmd:
+        print()
+        print(partitioned.spmd_text())
+
+
+def _remarks(partitioned: Partitioned) -> list[str]:
+    """Ops computed whole, loops of unknown length, the importer's notes."""
+    lines = [f"whole: {op}" for op in partitioned.replicated_ops[:10]]
+    hidden = len(partitioned.replicated_ops) - 10
+    if hidden > 0:
+        lines.append(f"whole: … and {hidden} more (--json lists all)")
+    lines += [
+        f"loop of unknown length, counted once: {place}"
+        for place in partitioned.unknown_trip_counts
+    ]
+    return lines + [f"note: {note}" for note in partitioned.program.notes]
+
+
+def _ports(partitioned: Partitioned) -> list[dict[str, Any]]:
+    program, spmd = partitioned.program, partitioned.spmd
+    pairs = [
+        *zip(program.arguments, spmd.in_tilings, strict=True),
+        *zip(program.results, spmd.out_tilings, strict=True),
+    ]
+    return [
+        {
+            "name": port.name,
+            "shape": list(port.visible(program.types[port.value].shape)),
+            "dtype": port.dtype,
+            "tiling": [list(axes) for axes in tiling[: port.rank]],
+        }
+        for port, tiling in pairs
+    ]
+
+
+def _names(partitioned: Partitioned) -> list[str]:
+    ports = _ports(partitioned)
+    width = max((len(port["name"]) for port in ports), default=0)
+    lines = []
+    for port in ports:
+        shape = ",".join(map(str, port["shape"]))
+        tiling = tiling_text(tuple(tuple(axes) for axes in port["tiling"]))
+        lines.append(f"{port['name']:{width}}  {port['dtype']}[{shape}]{tiling}")
+    tags = sorted({tag.name for tag in partitioned.program.tags})
+    return [*lines, *(f"tag {name}" for name in tags)]
+
+
+def _as_data(partitioned: Partitioned, args: Namespace) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "program": partitioned.program.name,
+        "mesh": partitioned.mesh.axes,
+        "steps": [
+            {
+                "name": step.name,
+                "collectives": step.collectives,
+                "bytes_communicated": step.bytes_communicated,
+                "conflicts": [repr(conflict) for conflict in step.conflicts],
+                "actions": [str(action) for action in step.actions],
+            }
+            for step in partitioned.steps
+        ],
+        "replicated_ops": [str(op) for op in partitioned.replicated_ops],
+        "unknown_trip_counts": list(partitioned.unknown_trip_counts),
+        "notes": list(partitioned.program.notes),
+    }
+    if args.names:
+        data["names"] = _ports(partitioned)
+    if args.core:
+        data["core"] = partitioned.core_text()
+    if args.spmd:
+        data["spmd"] = partitioned.spmd_text()
+    return data

@@ -1,0 +1,247 @@
+"""Rules, a line each: the op as it is written in StableHLO and its factors."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import partir.rules  # noqa: F401  (registers every family)
+from partir.ir.core import Signature
+from partir.rules.factor import Factor, notation
+from partir.rules.nest import nest_of
+from partir.rules.registry import factors_of
+from tests.rules.samples.sample import combine, traced, written
+
+_ADD = combine("add", "f32")
+_LESS = """{ ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+  %z = stablehlo.compare LT, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>
+  "stablehlo.return"(%z) : (tensor<i1>) -> () }"""
+
+
+def shown(signature: Signature) -> str:
+    return notation(
+        factors_of(signature),
+        [len(t.shape) for t in signature.operands],
+        [len(t.shape) for t in signature.results],
+    )
+
+
+# Kind, types, attributes, region, rule. In alphabetical order.
+WRITTEN = [
+    ("add", "4x6xf32, 4x6xf32 -> 4x6xf32", "", "", "(a, b), (a, b) -> (a, b)"),
+    ("add", "f32, f32 -> f32", "", "", "(), () -> ()"),
+    ("bitcast_convert", "4x6xf32 -> 4x6x4xi8", "", "", "(a, b) -> (a, b, _)"),
+    ("bitcast_convert", "4x6x2xf32 -> 4x6xf64", "", "", "(a, b, _) -> (a, b)"),
+    (
+        "broadcast_in_dim",
+        "6x1xf32 -> 4x6x3xf32",
+        "broadcast_dimensions = array<i64: 1, 2>",
+        "",
+        "(b, _) -> (a, b, c)",
+    ),
+    ("clamp", "f32, 4xf32, f32 -> 4xf32", "", "", "(), (a), () -> (a)"),
+    (
+        "concatenate",
+        "4x6xf32, 4x2xf32 -> 4x8xf32",
+        "dimension = 1 : i64",
+        "",
+        "(a, _), (a, _) -> (a, _)",
+    ),
+    (
+        "constant",
+        "-> 4x6xf32",
+        "value = dense<1.0> : tensor<4x6xf32>",
+        "",
+        " -> (a, b)",
+    ),
+    (
+        "dot_general",
+        "2x4x3xf32, 2x3x6xf32 -> 2x4x6xf32",
+        "dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [0], "
+        "rhs_batching_dimensions = [0], lhs_contracting_dimensions = [2], "
+        "rhs_contracting_dimensions = [1]>",
+        "",
+        "(a, b, d), (a, d, c) -> (a, b, c) sum=d",
+    ),
+    (
+        "dynamic_slice",
+        "4x6xf32, i32, i32 -> 1x6xf32",
+        "slice_sizes = array<i64: 1, 6>",
+        "",
+        "(_, a), (), () -> (_, a)",
+    ),
+    (
+        "dynamic_update_slice",
+        "4x6xf32, 1x6xf32, i32, i32 -> 4x6xf32",
+        "",
+        "",
+        "(_, a), (_, a), (), () -> (_, a)",
+    ),
+    (
+        "gather",
+        "8x6xf32, 4x3x1xi32 -> 4x3x6xf32",
+        "slice_sizes = array<i64: 1, 6>, dimension_numbers = #stablehlo.gather<"
+        "offset_dims = [2], collapsed_slice_dims = [0], start_index_map = [0], "
+        "index_vector_dim = 2>",
+        "",
+        "(_, c), (a, b, _) -> (a, b, c)",
+    ),
+    (
+        "gather",
+        "8x6xf32, 1x4xi32 -> 4x6xf32",
+        "slice_sizes = array<i64: 1, 6>, dimension_numbers = #stablehlo.gather<"
+        "offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], "
+        "index_vector_dim = 0>",
+        "",
+        "(_, b), (_, a) -> (a, b)",
+    ),
+    ("iota", "-> 4x6xi32", "iota_dimension = 0 : i64", "", " -> (a, b)"),
+    (
+        "pad",
+        "4x6xf32, f32 -> 4x8xf32",
+        "edge_padding_low = array<i64: 0, 1>, edge_padding_high = array<i64: 0, 1>, "
+        "interior_padding = array<i64: 0, 0>",
+        "",
+        "(a, _), () -> (a, _)",
+    ),
+    (
+        "reduce",
+        "4x6x2xf32, f32 -> 4x2xf32",
+        "dimensions = array<i64: 1>",
+        _ADD,
+        "(a, b, c), () -> (a, c) sum=b",
+    ),
+    (
+        "reduce",
+        "4x6xf32, f32 -> f32",
+        "dimensions = array<i64: 0, 1>",
+        combine("maximum", "f32"),
+        "(a, b), () -> () max=a max=b",
+    ),
+    (
+        "reduce",
+        "4x6xf32, f32 -> 4xf32",
+        "dimensions = array<i64: 1>",
+        combine("subtract", "f32"),
+        "(a, _), () -> (a)",
+    ),
+    ("reshape", "4x6xf32 -> 24xf32", "", "", "(a, _) -> (a)"),
+    ("reshape", "24x3xf32 -> 4x6x3xf32", "", "", "(a, b) -> (a, _, b)"),
+    ("reshape", "1x4x6xf32 -> 4x1x6xf32", "", "", "(_, a, b) -> (a, _, b)"),
+    ("reshape", "4x9xf32 -> 9x4xf32", "", "", "(_, _) -> (_, _)"),
+    (
+        "reverse",
+        "4x6xf32 -> 4x6xf32",
+        "dimensions = array<i64: 1>",
+        "",
+        "(a, _) -> (a, _)",
+    ),
+    (
+        "scatter",
+        "8x6xf32, 4x1xi32, 4x6xf32 -> 8x6xf32",
+        "scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], "
+        "inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], "
+        "index_vector_dim = 1>",
+        _ADD,
+        "(_, b), (a, _), (a, b) -> (_, b) sum=a",
+    ),
+    ("select", "i1, 4xf32, 4xf32 -> 4xf32", "", "", "(), (a), (a) -> (a)"),
+    (
+        "slice",
+        "4x6xf32 -> 4x2xf32",
+        "start_indices = array<i64: 0, 1>, limit_indices = array<i64: 4, 3>, "
+        "strides = array<i64: 1, 1>",
+        "",
+        "(a, _) -> (a, _)",
+    ),
+    (
+        "sort",
+        "4x6xf32 -> 4x6xf32",
+        "dimension = 1 : i64, is_stable = true",
+        _LESS,
+        "(a, _) -> (a, _)",
+    ),
+    (
+        "transpose",
+        "4x6x2xf32 -> 2x4x6xf32",
+        "permutation = array<i64: 2, 0, 1>",
+        "",
+        "(b, c, a) -> (a, b, c)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "types", "attrs", "region", "rule"), WRITTEN)
+def test_rule(kind: str, types: str, attrs: str, region: str, rule: str) -> None:
+    assert shown(written(f"stablehlo.{kind}", types, attrs, region)) == rule
+
+
+_X, _ROWS, _IDS = np.ones((4, 6)), np.ones((4, 2), np.int32), np.ones((8,), np.int32)
+
+# Kind, function, arguments, rules of all its ops of this kind.
+TRACED = [
+    (
+        "gather",
+        lambda x, i: jnp.take_along_axis(x, i, 1),
+        (_X, _ROWS),
+        ["(a, _), (a, b, _) -> (a, b)"],
+    ),
+    (
+        "scatter",
+        lambda x, i: jax.grad(lambda x: jnp.take_along_axis(x, i, 1).sum())(x),
+        (_X, _ROWS),
+        ["(a, _), (a, b, _), (a, b) -> (a, _) sum=b"],
+    ),
+    (
+        "scatter",
+        lambda x, i: x.at[i].set(0.0),
+        (_X, _IDS),
+        ["(_, a), (_, _), (_, a) -> (_, a)"],
+    ),
+    (
+        "scatter",
+        lambda x, i: x.at[i].max(0.0),
+        (_X, _IDS),
+        ["(_, b), (a, _), (a, b) -> (_, b) max=a"],
+    ),
+    (
+        "reduce",
+        lambda x: jnp.argmax(x, axis=1),
+        (_X,),
+        ["(a, _), (a, _), (), () -> (a), (a)"],
+    ),
+    (
+        "dot_general",
+        lambda x, y: jnp.einsum("ij,kj->ki", x, y),
+        (_X, _X),
+        ["(a, c), (b, c) -> (a, b) sum=c"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "function", "args", "rules"), TRACED)
+def test_rule_of_what_jax_emits(kind, function, args, rules) -> None:
+    assert [shown(s) for s in traced(f"stablehlo.{kind}", function, *args)] == rules
+
+
+def test_a_reshape_is_asked_again_inside_its_loops() -> None:
+    """The minor dimension of a merge is exact once the major one is fully tiled."""
+    nest = nest_of(written("stablehlo.reshape", "2x6xf32 -> 12xf32"))
+    assert [f.operands for f in nest.factors] == [(0,)]
+    inner = nest.inside("B", 2, 0)
+    assert inner.factors == (Factor(6, (1,), (0,)),)
+    assert inner.inside("M", 3, 0).gives == ((("B", "M"),),)
+
+
+def test_once_operands_are_named() -> None:
+    types, attrs = "4x6xf32, f32 -> 4xf32", "dimensions = array<i64: 1>"
+    summed = factors_of(written("stablehlo.reduce", types, attrs, _ADD))[1]
+    assert summed == Factor(6, (1, None), (None,), "sum", once=(1,))
+
+
+def test_factors_of_size_one_are_left_out() -> None:
+    assert factors_of(written("stablehlo.negate", "1x4xf32 -> 1x4xf32")) == (
+        Factor(4, (1,), (1,)),
+    )
