@@ -11,7 +11,7 @@ from jax import Array, lax
 
 from partir.errors import PartirError
 from partir.partition.check import check
-from partir.partition.state import State
+from partir.partition.state import Origin, State
 from partir.rules.factor import Factor
 from partir.rules.nest import UNDECIDED, WHOLE, Loop, Nest, Tiling
 from tests.programs import partition, program_of, value_named

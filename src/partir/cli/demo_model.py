@@ -55,7 +55,8 @@ def _loss(params: Tree, tokens: jax.Array, targets: jax.Array) -> jax.Array:
     logits = jnp.einsum("bsd,vd->bsv", x, params["embedding"])
     chosen = jax.nn.one_hot(targets, logits.shape[-1], dtype=logits.dtype)
     losses: jax.Array = jnp.sum(chosen * jax.nn.log_softmax(logits), -1)
-    return -jnp.mean(losses)
+    mean: jax.Array = -jnp.mean(losses)
+    return mean
 
 
 def train_step(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from functools import cache
+from typing import Any, ClassVar
 
 _BITS = re.compile(r"\d+")
 
