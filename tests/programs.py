@@ -10,7 +10,6 @@ from typing import Any
 import jax
 import numpy as np
 
-import partir.rules  # noqa: F401  (registers the rules)
 from partir.execute.module import Module, call_module
 from partir.execute.types import jax_struct
 from partir.frontend.stablehlo import import_module
@@ -22,7 +21,7 @@ from partir.spmd.export import stablehlo_text
 from partir.spmd.program import SpmdProgram
 
 Tactic = tuple[str, Mapping[str, int]]
-"""A mesh axis, and the dimension to tile of each argument named."""
+"""A mesh axis, and the dimension to tile of each argument or result named."""
 
 
 def program_of(function: Callable[..., Any], *args: Any) -> Program:
@@ -58,10 +57,18 @@ def argument_names(function: Callable[..., Any], args: Sequence[Any]) -> list[st
 
 
 def partition(
-    program: Program, axes: Mapping[str, int], tactics: Sequence[Tactic] = ()
+    program: Program,
+    axes: Mapping[str, int],
+    tactics: Sequence[Tactic] = (),
+    gathered: Mapping[str, str] | None = None,
 ) -> State:
-    """A state in which each tactic tiles arguments, then propagates."""
+    """A state in which each tactic tiles arguments or results, then propagates.
+
+    Those in `gathered` are kept whole at their uses on the axis given.
+    """
     state = State(Graph(program), Mesh(axes))
+    for name, axis in (gathered or {}).items():
+        state.pin(value_named(program, name), axis, uses_only=True)
     for axis, dims in tactics:
         state.step += 1
         state.epoch += 1
@@ -73,8 +80,9 @@ def partition(
 
 
 def value_named(program: Program, name: str) -> int:
-    """An argument's value."""
-    (value,) = [port.value for port in program.arguments if port.name == name]
+    """An argument's or a result's value."""
+    ports = (*program.arguments, *program.results)
+    (value,) = [port.value for port in ports if port.name == name]
     return value
 
 

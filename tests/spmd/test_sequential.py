@@ -59,6 +59,8 @@ CASES: list[Case] = [
     (functions.masked, THREE, [("B", {"q": 0}), ("M", {"k": 0}), ("C", {"q": 0})]),
     (functions.moves, ONE, [("B", {"x": 1})]),
     (functions.moves, THREE, [("B", {"x": 1}), ("C", {"x": 0}), ("M", {"x": 1})]),
+    # A reshape splits the dimension: the third axis goes to its minor half.
+    (functions.moves, THREE, [("M", {"x": 1}), ("C", {"x": 1}), ("B", {"x": 1})]),
     (functions.train_step, ONE, [("B", {"tokens": 0, "targets": 0})]),
     (
         functions.train_step,

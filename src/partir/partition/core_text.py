@@ -177,7 +177,8 @@ def _homed(type_: TensorType, tiling: Tiling) -> str:
 def _loops(nest: Nest, results: int | None = None) -> str:
     """The heads of the loops, with how the first `results` results are put together."""
     return " ".join(
-        f'loop "{loop.axis}" [{_kinds(loop, results)}] ({_index(loop)}: range<{loop.size}>)'
+        f'loop "{loop.axis}" [{_kinds(loop, results)}] '
+        f"({_index(loop)}: range<{loop.size}>)"
         for loop in nest.loops
     )
 

@@ -7,7 +7,7 @@ are aliases by mesh axes, so that their length appears once per set of axes.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -20,6 +20,11 @@ from partir.rules.local import INDEX, Ssa, binary, constant
 from partir.rules.monoids import reducer
 from partir.spmd.emit import TextEmitter
 from partir.spmd.program import SLICE, Block, Collective, Compute, Control, SpmdProgram
+
+# Beyond this many devices replica groups are spelled by mesh axes: MLIR checks every
+# number of every dense group, which then takes longer than all the rest. Dense ones
+# are older and every back end reads them.
+DENSE_LIMIT = 1024
 
 
 @collection_paused
@@ -179,7 +184,9 @@ class _Exporter(TextEmitter):
         return self.op("stablehlo.all_to_all", (operand,), (type_,), attrs)[0]
 
     def _permute(self, op: Collective, operand: Ssa, type_: TensorType) -> Ssa:
-        pairs = permutation(self.mesh, op.axes, op.order)
+        def pairs() -> np.ndarray:
+            return permutation(self.mesh, op.axes, op.order)
+
         attrs = {
             "source_target_pairs": self._dense("pairs", op.axes + op.order, pairs),
             "channel_handle": self._next_channel(),
@@ -187,7 +194,12 @@ class _Exporter(TextEmitter):
         return self.op("stablehlo.collective_permute", (operand,), (type_,), attrs)[0]
 
     def _group(self, axes: tuple[str, ...], global_ids: bool = True) -> dict[str, str]:
-        groups = self._dense("groups", axes, replica_groups(self.mesh, axes))
+        if self.mesh.size > DENSE_LIMIT:
+            groups = self._by_axes(axes)
+        else:
+            groups = self._dense(
+                "groups", axes, lambda: replica_groups(self.mesh, axes)
+            )
         attrs = {"replica_groups": groups, "channel_handle": self._next_channel()}
         return {**attrs, "use_global_device_ids": "unit"} if global_ids else attrs
 
@@ -195,9 +207,28 @@ class _Exporter(TextEmitter):
         number, self._channel = self._channel, self._channel + 1
         return f"#stablehlo.channel_handle<handle = {number}, type = 1>"
 
-    def _dense(self, name: str, axes: tuple[str, ...], values: np.ndarray) -> str:
+    def _by_axes(self, axes: tuple[str, ...]) -> str:
+        """Replica groups spelled by mesh axes."""
+        alias = f"#axes_{'_'.join(axes)}"
+        if alias not in self.aliases:
+            mesh = ", ".join(
+                f'#stablehlo.mesh_axis<name = "{name}", size = {size}>'
+                for name, size in self.mesh.axes.items()
+            )
+            refs = ", ".join(f'#stablehlo.axis_ref<name = "{name}">' for name in axes)
+            self.aliases[alias] = (
+                "#stablehlo.replica_group_mesh_axes<mesh = "
+                f"#stablehlo.mesh<axes = [{mesh}]>, axes = [{refs}]>"
+            )
+        return alias
+
+    def _dense(
+        self, name: str, axes: tuple[str, ...], make: Callable[[], np.ndarray]
+    ) -> str:
+        """An alias for numbers of devices, made once for each tuple of axes."""
         alias = f"#{name}_{'_'.join(axes)}"
         if alias not in self.aliases:
+            values = make()
             shape = "x".join(map(str, values.shape))
             bits = values.astype("<i8").tobytes().hex().upper()
             text = f'dense<"0x{bits}"> : tensor<{shape}xi64>'

@@ -126,8 +126,8 @@ class _Lowering:
     def region_ops(self, region: Region) -> None:
         owned = self.state.graph.owned
         for index in region.ops:
-            if index in owned:
-                self.control(index, owned[index])
+            if index in owned or self.program.ops[index].regions:
+                self.control(index, owned.get(index, []))
             else:
                 self.compute(index)
 

@@ -104,8 +104,12 @@ def _live_block(program: SpmdProgram, block: Block, live: set[int]) -> Block:
 
 
 def _has_effects(program: SpmdProgram, node: int) -> bool:
-    attrs = program.program.ops[node].signature.attrs
-    return attrs.get("has_side_effect") == "true"
+    source = program.program
+    op = source.ops[node]
+    if op.signature.attrs.get("has_side_effect") == "true":
+        return True
+    inner = (number for region in op.regions for number in source.walk(region))
+    return any(_has_effects(program, number) for number in inner)
 
 
 PASSES: tuple[Pass, ...] = (
