@@ -51,9 +51,14 @@ def _functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
 
 
 def _length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Lines from `def` to the end, docstring included, decorators not."""
+    """Lines from `def` to the end, without decorators and docstring."""
     assert function.end_lineno is not None
-    return function.end_lineno - function.lineno + 1
+    lines = function.end_lineno - function.lineno + 1
+    if ast.get_docstring(function) is not None:
+        first = function.body[0]
+        assert first.end_lineno is not None
+        lines -= first.end_lineno - first.lineno + 1
+    return lines
 
 
 def _message(offenders: list[str], heading: str) -> str:

@@ -21,7 +21,7 @@ def nearest(name: str, known: Iterable[str], count: int = 5) -> str:
     'params/w1, params/w2'
     """
     known = list(known)
-    close = difflib.get_close_matches(name, known, n=count, cutoff=0.4)
+    close = sorted(difflib.get_close_matches(name, known, n=count, cutoff=0.4))
     chosen = close or known[:count]
     more = "" if close or len(known) <= count else f", … ({len(known)} in all)"
     return ", ".join(chosen) + more if chosen else "(none)"

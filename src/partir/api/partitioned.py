@@ -41,7 +41,7 @@ class Partitioned:
         >>> rows = partir.ManualPartition({"x": 0}, axis="B", name="rows")
         >>> p = partir.partition(lambda x: x + 1, {"B": 4}, [rows], args=(x,))
         >>> p.in_specs
-        (PartitionSpec('B',),)
+        (P('B',),)
     """
 
     def __init__(

@@ -64,6 +64,12 @@ class Graph:
             self.signatures[owner] = Signature.of("partir.bundle", {}, (), ())
         self.neighbours = self._neighbours(len(types))
         self.nests = [nest_of(signature) for signature in self.signatures]
+        # A PRNG key's trailing dimensions are hidden from users and never tiled.
+        self.hidden = {
+            port.value: port.rank
+            for port in (*program.arguments, *program.results)
+            if port.rank < len(types[port.value].shape)
+        }
 
     def _neighbours(self, values: int) -> list[list[int]]:
         found: list[list[int]] = [[] for _ in range(values)]
@@ -168,7 +174,7 @@ class State:
     def set_home(self, value: int, dim: int, axis: str, node: int | None) -> bool:
         """Tile a value at home; False if it is decided or does not divide."""
         homes = self.homes[axis]
-        if homes[value] != UNDECIDED:
+        if homes[value] != UNDECIDED or dim >= self.graph.hidden.get(value, dim + 1):
             return False
         if self.local_size(value, dim) % self.mesh.axes[axis]:
             return False

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from partir.ir.core import Signature
+from partir.ir.types import dtype_bytes
 from partir.rules.monoids import monoid_of
 
 Zero = Callable[[int], bool]
@@ -39,7 +40,10 @@ def _all_operands(op: Signature, positions: frozenset[int], zero: Zero) -> bool:
 
 @_linear("multiply", "dot_general", "convolution")
 def _one_operand(op: Signature, positions: frozenset[int], zero: Zero) -> bool:
-    return len(positions) == 1
+    """A product may give another type than it takes: never a narrower one."""
+    after = dtype_bytes(op.results[0].dtype)
+    before = max(dtype_bytes(op.operands[i].dtype) for i in positions)
+    return len(positions) == 1 and before <= after
 
 
 @_linear("negate", "transpose", "reshape", "reverse", "slice", "real", "imag")
