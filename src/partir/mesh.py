@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from partir.errors import PartitionError, nearest
+from partir.errors import PartitionError
 
 
 class Mesh:
@@ -32,12 +32,13 @@ class Mesh:
                 raise PartitionError(
                     f"mesh axis {name!r} is not a name: use letters, digits and _"
                 )
-            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            whole = hasattr(size, "__index__") and not isinstance(size, bool)
+            if not whole or size < 1:
                 raise PartitionError(
                     f'mesh axis "{name}" has size {size!r}: it must be a whole '
                     "number of at least 1"
                 )
-        self.axes: dict[str, int] = dict(axes)
+        self.axes: dict[str, int] = {name: int(size) for name, size in axes.items()}
 
     @classmethod
     def of(cls, mesh: Any) -> Mesh:
@@ -50,8 +51,8 @@ class Mesh:
         if isinstance(shape, Mapping):
             return cls({str(name): int(size) for name, size in shape.items()})
         raise PartitionError(
-            f"mesh must be a partir.Mesh or a jax.sharding.Mesh, got "
-            f"{type(mesh).__name__}: {mesh!r}"
+            'a mesh is a partir.Mesh, a mapping such as {"B": 4, "M": 2} or a '
+            f"jax.sharding.Mesh; got {type(mesh).__name__}: {mesh!r}"
         )
 
     @classmethod
@@ -90,7 +91,6 @@ class Mesh:
             raise PartitionError(
                 f'mesh has no axis "{axis}"; it has '
                 + ", ".join(f'"{n}" of size {s}' for n, s in self.axes.items())
-                + f" (nearest: {nearest(str(axis), self.axes)})"
             )
         return size
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -32,8 +33,6 @@ def _extremes(dtype: str) -> np.ndarray:
         return np.array([limits.min, limits.max, 0, 1, 5], made)
     if made.kind == "c":
         return np.array([1 + 2j, -3j, 0], made)
-    import ml_dtypes
-
     limits = ml_dtypes.finfo(made)
     return np.array([limits.min, limits.max, 0, 1, -1.5], made)
 

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from partir.execute.module import Module, call_module
+from partir.execute.types import jax_struct
 from partir.ir.attributes import i64_array
 from partir.ir.core import Signature
 from partir.ir.types import TensorType
@@ -21,7 +22,7 @@ from partir.rules.local import INDEX, Ssa, binary, constant
 from partir.rules.monoids import OPS
 from partir.rules.nest import Loop, Nest, nest_of
 from partir.spmd.emit import TextEmitter
-from tests.rules.samples.sample import Sample, numpy_dtype
+from tests.rules.samples.sample import Sample
 
 Splats = Sequence[str | None]
 
@@ -173,7 +174,7 @@ def run(
     text: str, types: Sequence[TensorType], values: Sequence[np.ndarray]
 ) -> list[np.ndarray]:
     """Results of a module on one device."""
-    outs = [jax.ShapeDtypeStruct(t.shape, numpy_dtype(t.dtype)) for t in types]
+    outs = [jax_struct(type_) for type_ in types]
     module = Module(text)
     compiled = jax.jit(
         lambda *args: call_module(module, outs, *args), compiler_options=_QUICK

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from partir.api.jitted import Jitted, refuse_partitioned
 from partir.api.partitioned import Partitioned
-from partir.api.pipeline import run_schedule
-from partir.errors import PartirError, PartitionError
-from partir.execute.compiled import Compiled
-from partir.execute.runner import SignatureMiss
-from partir.frontend.arguments import Call, Options, flatten_call
-from partir.frontend.trace import Traced, trace_call
+from partir.api.running import Running, partition_program, real_mesh
+from partir.errors import PartitionError
+from partir.execute.interface import Interface
+from partir.frontend.arguments import flatten_call
+from partir.frontend.carry import carry_ties
+from partir.frontend.parameters import Options, Parameters
+from partir.frontend.trace import trace_call
 from partir.ir.core import Program
 from partir.mesh import Mesh
-from partir.tactics.schedule import Schedule, as_schedule
+from partir.tactics.schedule import as_schedule
 
 
 def trace(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Program:
@@ -35,7 +37,8 @@ def trace(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Program:
         >>> trace(lambda x: x * 2, x).arguments[0].name
         'x'
     """
-    return trace_call(fn, flatten_call(fn, args, kwargs, Options()))
+    call, _ = flatten_call(Parameters.of(fn, Options()), args, kwargs)
+    return trace_call(fn, call)
 
 
 def trace_for(
@@ -49,7 +52,7 @@ def trace_for(
         >>> len(trace_for("tpu", lambda x: x * 2, x).results)
         1
     """
-    call = flatten_call(fn, args, kwargs, Options())
+    call, _ = flatten_call(Parameters.of(fn, Options()), args, kwargs)
     return trace_call(fn, call, platform=platform)
 
 
@@ -104,142 +107,44 @@ def partition(
     options = Options.of(
         static_argnums, static_argnames, donate_argnums, donate_argnames
     )
-    ours = Mesh.of(mesh)
-    tactics = as_schedule(schedule)
-    fn = None
+    ours, fn = Mesh.of(mesh), None
     if isinstance(fn_or_program, Program):
-        program = fn_or_program
-        _refuse_arguments(args, kwargs)
+        program = _with_options(fn_or_program, args, kwargs, options, carry)
     elif callable(fn_or_program):
-        fn = fn_or_program
-        call = flatten_call(fn, args, kwargs or {}, options)
+        fn = refuse_partitioned(fn_or_program)
+        call, _ = flatten_call(Parameters.of(fn, options), args, kwargs or {})
         program = trace_call(fn, call, ours, carry)
     else:
         raise PartitionError(
             "partition takes a function or a Program from partir.trace or partir.load, "
             f"got {type(fn_or_program).__name__}"
         )
-    return _partition(
-        program, ours, tactics, fn, options, devices, compiler_options, strict
-    )
+    tactics = as_schedule(schedule)
+    devices = real_mesh(mesh) if devices is None else devices
+    running = Running(devices, compiler_options, strict)
+    return partition_program(program, ours, tactics, fn, options, running)
 
 
-def _refuse_arguments(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> None:
-    if args or kwargs:
-        raise PartitionError(
-            "a Program has its arguments already: leave out args and kwargs"
-        )
-
-
-def _partition(
+def _with_options(
     program: Program,
-    mesh: Mesh,
-    schedule: Schedule,
-    fn: Callable[..., Any] | None,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None,
     options: Options,
-    devices: Any,
-    compiler_options: Mapping[str, Any] | None,
-    strict: bool,
-) -> Partitioned:
-    made, steps = run_schedule(program, mesh, schedule)
-    partitioned = Partitioned(
-        made,
-        steps,
-        fn=fn,
-        options=options,
-        devices=devices,
-        compiler_options=compiler_options,
-    )
-    if strict and partitioned.replicated_ops:
-        listed = "\n  ".join(map(str, partitioned.replicated_ops[:10]))
+    carry: Mapping[str, str] | None,
+) -> Program:
+    """A program's arguments are set; what is donated and carried can be said now."""
+    if args or kwargs or options.static_argnums or options.static_argnames:
         raise PartitionError(
-            f"strict: {len(partitioned.replicated_ops)} ops are computed whole:\n"
-            f"  {listed}"
+            "a Program has its arguments already: leave out args, kwargs and static "
+            "arguments, or partition the function itself"
         )
-    return partitioned
-
-
-class Jitted:
-    """A function that is partitioned at its first call for each signature."""
-
-    def __init__(
-        self,
-        fn: Callable[..., Any],
-        mesh: Any,
-        schedule: Any,
-        options: Options,
-        *,
-        devices: Any = None,
-        carry: Mapping[str, str] | None = None,
-        compiler_options: Mapping[str, Any] | None = None,
-        strict: bool = False,
-    ) -> None:
-        """Made by `partir.jit`."""
-        if not callable(fn):
-            raise PartitionError(f"jit takes a function, got {fn!r}")
-        functools.update_wrapper(self, fn)
-        self._fn, self._options = fn, options
-        self._mesh, self._schedule = Mesh.of(mesh), as_schedule(schedule)
-        self._devices = devices if devices is not None else _real_mesh(mesh)
-        self._carry, self._strict = carry, strict
-        self._compiler_options = compiler_options
-        self._known: dict[Any, tuple[Partitioned, Compiled | None]] = {}
-        self._fast: Callable[..., Any] | None = None
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run on the mesh; partitions first if this signature is new."""
-        fast = self._fast
-        if fast is not None and not kwargs:
-            try:
-                return fast(*args)
-            except (SignatureMiss, ValueError, TypeError):
-                pass  # below, every argument is checked
-        compiled = self._compiled(flatten_call(self._fn, args, kwargs, self._options))
-        self._fast = compiled.fast
-        return compiled.careful(args, kwargs)
-
-    def partitioned(self, *args: Any, **kwargs: Any) -> Partitioned:
-        """The record for this signature, without running. Shapes will do."""
-        return self._entry(flatten_call(self._fn, args, kwargs, self._options))[0]
-
-    def lower(self, *args: Any, **kwargs: Any) -> Any:
-        """As `jax.jit(fn).lower`: a computation that can be compiled ahead of time."""
-        call = flatten_call(self._fn, args, kwargs, self._options)
-        return self._compiled(call).lower(*args, **kwargs)
-
-    def _entry(self, call: Call) -> tuple[Partitioned, Compiled | None]:
-        found = self._known.get(call.key)
-        if found is None:
-            program = trace_call(self._fn, call, self._mesh, self._carry)
-            partitioned = _partition(
-                program,
-                self._mesh,
-                self._schedule,
-                self._fn,
-                self._options,
-                self._devices,
-                self._compiler_options,
-                self._strict,
-            )
-            found = self._known[call.key] = (partitioned, None)
-        return found
-
-    def _compiled(self, call: Call) -> Compiled:
-        partitioned, compiled = self._entry(call)
-        if compiled is None:
-            compiled = partitioned.compile()
-            self._known[call.key] = (partitioned, compiled)
-        return compiled
-
-    def __repr__(self) -> str:
-        """Function, mesh and schedule."""
-        name = getattr(self._fn, "__name__", repr(self._fn))
-        return f"<partir.jit({name}) on {self._mesh}: {self._schedule.name}>"
-
-
-def _real_mesh(mesh: Any) -> Any:
-    """A jax mesh brings its devices along."""
-    return mesh if getattr(mesh, "devices", None) is not None else None
+    if carry is None and options == Options():
+        return program
+    made = Interface.of(program, None, options)
+    ports = program.arguments, program.results
+    ties = carry_ties(made.call, *ports, made.outputs.avals, carry)
+    inner = [tie for tie in program.ties if tie.owner is not None]
+    return replace(program, ties=(*inner, *ties))
 
 
 def jit(
@@ -282,15 +187,10 @@ def jit(
     options = Options.of(
         static_argnums, static_argnames, donate_argnums, donate_argnames
     )
-    keywords = {
-        "devices": devices,
-        "carry": carry,
-        "compiler_options": compiler_options,
-        "strict": strict,
-    }
-    if fn is None:
-        return lambda given: Jitted(given, mesh, schedule, options, **keywords)
-    return Jitted(fn, mesh, schedule, options, **keywords)
+    devices = real_mesh(mesh) if devices is None else devices
+    running = Running(devices, compiler_options, strict)
 
+    def wrap(given: Callable[..., Any]) -> Jitted:
+        return Jitted(given, mesh, schedule, options, running, carry)
 
-__all__ = ["Jitted", "PartirError", "Traced", "jit", "partition", "trace", "trace_for"]
+    return wrap if fn is None else wrap(fn)

@@ -11,15 +11,18 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from partir.api.pipeline import Step, spec_axes
 from partir.api.replicated import ReplicatedOp, find_replicated
-from partir.errors import PartitionError
+from partir.errors import PartitionError, nearest
+from partir.execute.callbacks import refuse_callbacks
 from partir.execute.compiled import Compiled
+from partir.execute.interface import Interface
 from partir.execute.module import Module
 from partir.execute.placing import device_mesh, shard_leaf
 from partir.execute.runner import Plan
 from partir.execute.types import jax_struct
-from partir.frontend.arguments import Options, flatten_call
+from partir.frontend.arguments import flatten_call
 from partir.frontend.bytecode import to_bytecode
-from partir.frontend.trace import Traced
+from partir.frontend.leaves import abstract
+from partir.frontend.parameters import Options
 from partir.ir.core import Port, Program
 from partir.mesh import Mesh
 from partir.partition.actions import Partition
@@ -28,7 +31,11 @@ from partir.report.table import steps_table
 from partir.spmd.export import stablehlo_text
 from partir.spmd.printer import spmd_text
 from partir.spmd.program import SpmdProgram
-from partir.tactics.recorded import recorded_schedule, save_schedule
+from partir.tactics.recorded import (
+    layout_actions,
+    recorded_schedule,
+    save_schedule,
+)
 from partir.tactics.schedule import Schedule
 
 
@@ -135,12 +142,7 @@ class Partitioned:
 
     def input_schedule(self, pattern: Any = "**", name: str = "inputs") -> Schedule:
         """The layout of these inputs as tactics for another function."""
-        return recorded_schedule(self._layout(pattern, name))
-
-    def _layout(self, pattern: Any, name: str) -> Any:
-        from partir.tactics.recorded import layout_actions
-
-        return layout_actions(self._partition, pattern, name)
+        return recorded_schedule(layout_actions(self._partition, pattern, name))
 
     # Layouts
 
@@ -162,47 +164,34 @@ class Partitioned:
             )
         ]
 
+    @cached_property
+    def _interface(self) -> Interface:
+        return Interface.of(self.program, self._fn, self._options)
+
     @property
     def in_specs(self) -> tuple[Any, ...]:
-        """PartitionSpecs of the positional arguments, static ones left out."""
-        return self._in_tree(self._in_flat)
+        """PartitionSpecs of the positional arguments, static ones left out.
+
+        Keyword arguments, if the call had any, follow as a dict.
+        """
+        return self._interface.in_tree(self._in_flat)
 
     @property
     def out_specs(self) -> Any:
         """PartitionSpecs of the result."""
-        return self._out_tree(self._out_flat)
+        return self._interface.out_tree(self._out_flat)
 
     def in_shardings(self, devices: Any = None) -> tuple[Any, ...]:
-        """The same as NamedShardings: create state sharded with `out_shardings`.
-
-        Keyword arguments, if the call had any, follow as a dict.
-        """
-        mesh = self._device_mesh(devices)
-        return self._in_tree([NamedSharding(mesh, spec) for spec in self._in_flat])
+        """The same as NamedShardings: create state sharded with `out_shardings`."""
+        return self._interface.in_tree(self._shardings(self._in_flat, devices))
 
     def out_shardings(self, devices: Any = None) -> Any:
         """NamedShardings of the result."""
+        return self._interface.out_tree(self._shardings(self._out_flat, devices))
+
+    def _shardings(self, flat: list[PartitionSpec], devices: Any) -> list[Any]:
         mesh = self._device_mesh(devices)
-        return self._out_tree([NamedSharding(mesh, spec) for spec in self._out_flat])
-
-    def _in_tree(self, flat: list[Any]) -> tuple[Any, ...]:
-        program = self.program
-        if not isinstance(program, Traced) or program.call is None:
-            return tuple(flat)
-        merged = flat[len(program.captured) :]
-        for position, _ in program.call.fixed:
-            merged.insert(position, None)
-        args, kwargs = jax.tree_util.tree_unflatten(program.call.tree, merged)
-        return (*args, kwargs) if kwargs else tuple(args)
-
-    def _out_tree(self, flat: list[Any]) -> Any:
-        program = self.program
-        if not isinstance(program, Traced) or program.outputs is None:
-            return tuple(flat)
-        merged = list(flat)
-        for position, _ in program.outputs.fixed:
-            merged.insert(position, None)
-        return jax.tree_util.tree_unflatten(program.outputs.tree, merged)
+        return [NamedSharding(mesh, spec) for spec in flat]
 
     def _device_mesh(self, devices: Any) -> jax.sharding.Mesh:
         return device_mesh(self.mesh, self._devices if devices is None else devices)
@@ -215,36 +204,30 @@ class Partitioned:
         With several processes each passes its own part, or the whole. Returns the
         arguments as a tuple (a single one as it is), keyword arguments last as a dict.
         """
+        call, arrays = flatten_call(self._interface.parameters, args, kwargs)
+        known = self._arguments_by_name
+        for name in call.names:
+            if name not in known:
+                raise PartitionError(
+                    f'shard: "{name}" is no argument of {self.program.name}; nearest: '
+                    f"{nearest(name, known)}. Pass its arguments in their order, from "
+                    "the first, or by name"
+                )
         mesh = self._device_mesh(None)
-        call = flatten_call(self._fn or (lambda *a: None), args, kwargs, self._options)
-        wanted = dict(
-            zip([p.name for p in self.program.arguments], self._in_flat, strict=True)
-        )
-        avals = self._avals_by_name()
-        leaves = [
-            shard_leaf(leaf, avals[name], NamedSharding(mesh, wanted[name]))
-            for name, leaf in zip(self._known(call.names), call.leaves, strict=True)
-        ]
+        leaves = []
+        for name, array in zip(call.names, arrays, strict=True):
+            aval, spec = known[name]
+            leaves.append(shard_leaf(name, array, aval, NamedSharding(mesh, spec)))
         placed, keywords = call.rebuild(leaves)
         if keywords:
             return (*placed, keywords)
         return placed[0] if len(placed) == 1 else placed
 
-    def _known(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        known = {port.name for port in self.program.arguments}
-        if not isinstance(self.program, Traced):
-            return tuple(port.name for port in self.program.arguments)[: len(names)]
-        unknown = [name for name in names if name not in known]
-        if unknown:
-            raise PartitionError(
-                f'shard: "{unknown[0]}" is no argument of {self.program.name}: pass '
-                "its arguments in their order, from the first"
-            )
-        return names
-
-    def _avals_by_name(self) -> dict[str, jax.ShapeDtypeStruct]:
-        ports = self.program.arguments
-        return {p.name: a for p, a in zip(ports, self._plan.in_avals, strict=True)}
+    @cached_property
+    def _arguments_by_name(self) -> dict[str, Any]:
+        names = [port.name for port in self.program.arguments]
+        pairs = zip(self._plan.in_avals, self._in_flat, strict=True)
+        return dict(zip(names, pairs, strict=True))
 
     def compile(self, devices: Any = None) -> Compiled:
         """A callable on real (or virtual) devices; takes and returns global arrays.
@@ -252,47 +235,24 @@ class Partitioned:
         Raises:
             PartitionError: too few devices, or host callbacks, which can't run yet.
         """
-        self._refuse_callbacks()
-        return Compiled(
-            self.program,
-            self._plan,
-            self._device_mesh(devices),
-            self._fn,
-            self._options,
-            self._compiler_options,
-        )
+        refuse_callbacks(self.program)
+        mesh = self._device_mesh(devices)
+        return Compiled(self._plan, self._interface, mesh, self._compiler_options)
 
     @cached_property
     def _plan(self) -> Plan:
-        spmd, program = self.spmd, self.program
+        spmd, interface = self.spmd, self._interface
+        captured = (abstract(array) for array in interface.captured)
         types = [spmd.types[v] for v in spmd.body.results]
-        in_avals = tuple(jax_struct(program.types[p.value]) for p in program.arguments)
-        out_avals = tuple(jax_struct(program.types[p.value]) for p in program.results)
-        if isinstance(program, Traced):
-            assert program.call is not None
-            assert program.outputs is not None
-            count = len(program.captured)
-            in_avals = (*in_avals[:count], *program.call.avals)
-            out_avals = program.outputs.avals
         return Plan(
             self._module,
-            program.name,
-            in_avals,
-            out_avals,
+            self.program.name,
+            tuple(a for a in (*captured, *interface.call.avals) if a is not None),
+            interface.outputs.avals,
             tuple(self._in_flat),
             tuple(self._out_flat),
             tuple(jax_struct(t) for t in types),
         )
-
-    def _refuse_callbacks(self) -> None:
-        for op in self.program.ops:
-            target = op.signature.attrs.get("call_target_name", "")
-            if "callback" in target:
-                raise PartitionError(
-                    f"the program has a host callback ({op.location}), such as "
-                    "jax.debug.print; it can be partitioned and looked at, but not run "
-                    "yet: take it out of the step"
-                )
 
 
 def _spec(tiling: Any, port: Port) -> PartitionSpec:

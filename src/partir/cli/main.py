@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
+from typing import Any, NoReturn
 
 from partir import __version__
 from partir.cli.demo import run_demo
@@ -15,9 +17,21 @@ from partir.errors import PartirError
 _MODEL_HELP = (
     "a StableHLO file (text, bytecode, gzipped), or file.py:function with "
     "example_args() in that file returning (args, kwargs) of arrays or "
-    "jax.ShapeDtypeStructs"
+    "jax.ShapeDtypeStructs, and optionally donate_argnums and carry as partir.jit "
+    "takes them"
 )
 _SCHEDULE_HELP = "a Python file with `schedule = [...]`, or a saved schedule"
+
+
+_Commands = Any  # argparse's own type for them is private
+
+
+class _Parser(argparse.ArgumentParser):
+    """Mistakes in the command line are one line too."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong and where to read more."""
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -26,9 +40,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         args.run(args)
     except PartirError as error:
-        print(f"partir: {error}", file=sys.stderr)
+        line = " ".join(str(error).split())
+        print(f"partir: {line}", file=sys.stderr)
         return 2
-    except BrokenPipeError:
+    except BrokenPipeError:  # `partir show ... | head`: nobody reads on
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
         print("partir: interrupted", file=sys.stderr)
@@ -37,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="partir",
         description="Partition JAX and StableHLO programs over meshes of devices "
         "with a schedule of tactics.",
@@ -50,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_demo(commands: _Commands) -> None:
     demo = commands.add_parser(
         "demo",
         help="the whole story on a small transformer over 8 virtual devices",
@@ -63,7 +79,7 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     demo.set_defaults(run=run_demo)
 
 
-def _add_show(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_show(commands: _Commands) -> None:
     show = commands.add_parser(
         "show",
         help="what each tactic does: the per-tactic table, names, Core, SPMD",
@@ -76,11 +92,16 @@ def _add_show(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     show.add_argument(
         "--names", action="store_true", help="names, shapes, dtypes and layouts"
     )
+    show.add_argument(
+        "--addresses",
+        action="store_true",
+        help="inner values by %% address, with their layouts and source lines",
+    )
     show.add_argument("--json", action="store_true", help="the same as JSON")
     show.set_defaults(run=run_show)
 
 
-def _add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_export(commands: _Commands) -> None:
     export = commands.add_parser(
         "export",
         help="the device-local program as StableHLO",

@@ -8,6 +8,7 @@ from typing import Any
 
 from partir.api.partitioned import Partitioned
 from partir.cli.sources import partition_arguments
+from partir.partition.values import Named, Value
 from partir.spmd.printer import tiling_text
 
 
@@ -22,7 +23,10 @@ def run_show(args: Namespace) -> None:
         print(line)
     if args.names:
         print()
-        print("\n".join(_names(partitioned)))
+        print("\n".join(_table(_names(partitioned))))
+    if args.addresses:
+        print()
+        print("\n".join(_table(_addresses(partitioned))))
     if args.core:
         print()
         print(partitioned.core_text())
@@ -44,13 +48,14 @@ def _remarks(partitioned: Partitioned) -> list[str]:
     return lines + [f"note: {note}" for note in partitioned.program.notes]
 
 
-def _ports(partitioned: Partitioned) -> list[dict[str, Any]]:
+def _names(partitioned: Partitioned) -> list[dict[str, Any]]:
+    """Arguments and results as they lie on the devices, and tags."""
     program, spmd = partitioned.program, partitioned.spmd
     pairs = [
         *zip(program.arguments, spmd.in_tilings, strict=True),
         *zip(program.results, spmd.out_tilings, strict=True),
     ]
-    return [
+    ports = [
         {
             "name": port.name,
             "shape": list(port.visible(program.types[port.value].shape)),
@@ -59,18 +64,38 @@ def _ports(partitioned: Partitioned) -> list[dict[str, Any]]:
         }
         for port, tiling in pairs
     ]
+    tags = partitioned.steps[-1].names.tags
+    return [*ports, *(_inner(partitioned, tag) for tag in tags)]
 
 
-def _names(partitioned: Partitioned) -> list[str]:
-    ports = _ports(partitioned)
-    width = max((len(port["name"]) for port in ports), default=0)
+def _addresses(partitioned: Partitioned) -> list[dict[str, Any]]:
+    inner = partitioned.steps[-1].names.matching("%**")
+    return [_inner(partitioned, named) for named in inner]
+
+
+def _inner(partitioned: Partitioned, named: Named) -> dict[str, Any]:
+    name, number, dims = named
+    step = partitioned.steps[-1]
+    value = Value(step.state, step.names, number, dims, name)
+    return {
+        "name": value.name,
+        "shape": list(value.shape),
+        "dtype": value.dtype,
+        "tiling": [list(axes) for axes in value.tiling],
+        "source": value.source,
+    }
+
+
+def _table(values: list[dict[str, Any]]) -> list[str]:
+    width = max((len(value["name"]) for value in values), default=0)
     lines = []
-    for port in ports:
-        shape = ",".join(map(str, port["shape"]))
-        tiling = tiling_text(tuple(tuple(axes) for axes in port["tiling"]))
-        lines.append(f"{port['name']:{width}}  {port['dtype']}[{shape}]{tiling}")
-    tags = sorted({tag.name for tag in partitioned.program.tags})
-    return [*lines, *(f"tag {name}" for name in tags)]
+    for value in values:
+        shape = ",".join(map(str, value["shape"]))
+        tiling = tiling_text(tuple(tuple(axes) for axes in value["tiling"]))
+        source = f"  # {value['source']}" if "source" in value else ""
+        name = f"{value['name']:{width}}"
+        lines.append(f"{name}  {value['dtype']}[{shape}]{tiling}{source}")
+    return lines
 
 
 def _as_data(partitioned: Partitioned, args: Namespace) -> dict[str, Any]:
@@ -92,7 +117,9 @@ def _as_data(partitioned: Partitioned, args: Namespace) -> dict[str, Any]:
         "notes": list(partitioned.program.notes),
     }
     if args.names:
-        data["names"] = _ports(partitioned)
+        data["names"] = _names(partitioned)
+    if args.addresses:
+        data["addresses"] = _addresses(partitioned)
     if args.core:
         data["core"] = partitioned.core_text()
     if args.spmd:

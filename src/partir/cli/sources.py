@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import sys
+import traceback
 from argparse import Namespace
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -39,9 +41,11 @@ def partition_arguments(args: Namespace) -> Partitioned:
     if args.mesh is None:
         raise PartitionError("--mesh is missing: write for example --mesh B=4,M=2")
     mesh = Mesh.parse(args.mesh)
-    schedule = load_schedule(args.schedule) if args.schedule else []
-    with progress(f"partitioning {args.model}"):
-        return _partition(args.model, mesh, schedule, args.strict)
+    # What users' files print must not end up in our own output.
+    with redirect_stdout(sys.stderr), progress(f"partitioning {args.model}"):
+        schedule = load_schedule(args.schedule) if args.schedule else []
+        with _user_code("the schedule or the model"):
+            return _partition(args.model, mesh, schedule, args.strict)
 
 
 def _partition(model: str, mesh: Mesh, schedule: Any, strict: bool) -> Partitioned:
@@ -49,13 +53,14 @@ def _partition(model: str, mesh: Mesh, schedule: Any, strict: bool) -> Partition
     if function is None:
         return partir.partition(partir.load(path), mesh, schedule, strict=strict)
     module = load_module(path)
-    fn = getattr(module, function, None)
-    if not callable(fn):
-        names = [n for n, v in vars(module).items() if callable(v) and n[0] != "_"]
-        raise PartitionError(
-            f"{path} has no function {function}; it has {', '.join(names) or 'none'}"
-        )
+    fn = _function(module, path, function)
     positional, named = _example_args(module, path)
+    try:
+        inspect.signature(fn).bind(*positional, **named)
+    except TypeError as error:
+        raise PartitionError(
+            f"example_args() in {path} does not fit {function}: {error}"
+        ) from None
     return partir.partition(
         fn,
         mesh,
@@ -68,6 +73,24 @@ def _partition(model: str, mesh: Mesh, schedule: Any, strict: bool) -> Partition
     )
 
 
+def _function(module: ModuleType, path: Path, name: str) -> Callable[..., Any]:
+    found = getattr(module, name, None)
+    if callable(found):
+        fn: Callable[..., Any] = found
+        return fn
+    own = [
+        n
+        for n, v in vars(module).items()
+        if getattr(v, "__module__", None) == module.__name__
+        and callable(v)
+        and not n.startswith("_")
+        and n != "example_args"
+    ]
+    raise PartitionError(
+        f"{path} has no function {name}; it has {', '.join(own) or 'none'}"
+    )
+
+
 def _example_args(
     module: ModuleType, path: Path
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -77,13 +100,17 @@ def _example_args(
             f"{path} has no example_args(): define it to return (args, kwargs) of "
             "arrays or jax.ShapeDtypeStructs"
         )
-    with _user_code(path, "example_args()"):
+    with _user_code(f"example_args() in {path}"):
         made = make()
     pair = isinstance(made, tuple) and len(made) == 2
     if not pair or not isinstance(made[0], tuple) or not isinstance(made[1], dict):
+        kinds = (
+            [type(part).__name__ for part in made] if pair else [type(made).__name__]
+        )
         raise PartitionError(
-            f"example_args() in {path} must return (args, kwargs), a tuple and a dict; "
-            f"it returned {type(made).__name__}"
+            f"example_args() in {path} must return a tuple of arguments and a dict of "
+            f"keyword arguments, as `return (x, y), {{}}`; it returned a "
+            f"{' and a '.join(kinds)}"
         )
     return made[0], made[1]
 
@@ -91,9 +118,10 @@ def _example_args(
 def split_model(model: str) -> tuple[Path, str | None]:
     """``file.py:function``, or a module's file."""
     head, colon, function = model.rpartition(":")
-    if colon and head.endswith(".py"):
+    if colon and head.endswith(".py") and function:
         return Path(head), function
-    if model.endswith(".py"):
+    if model.removesuffix(":").endswith(".py"):
+        model = model.removesuffix(":")
         raise PartitionError(
             f"{model} is a Python file: say which function, as {model}:train_step"
         )
@@ -119,22 +147,43 @@ def load_module(path: Path) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules.setdefault(path.stem, module)
-    sys.path.insert(0, str(path.parent))
-    try:
-        with _user_code(path, "it"):
-            spec.loader.exec_module(module)
-    finally:
-        sys.path.remove(str(path.parent))
+    folder = str(path.parent.resolve())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    with _user_code(str(path), always=True):
+        spec.loader.exec_module(module)
     return module
 
 
 @contextmanager
-def _user_code(path: Path, what: str) -> Iterator[None]:
+def _user_code(what: str, always: bool = False) -> Iterator[None]:
+    """What users' code raises becomes a PartitionError that says in which line.
+
+    An error that no line of theirs took part in is a bug of ours, and goes through.
+    """
     try:
         yield
     except PartirError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        where = _user_line(error)
+        if where is None and not always:
+            raise
+        reason = str(error).strip().partition("\n")[0]
         raise PartitionError(
-            f"can't load {path}: {what} raised {type(error).__name__}: {error}"
+            f"{what} raised {type(error).__name__}: {reason}"
+            + (f" ({where})" if where else "")
         ) from error
+
+
+def _user_line(error: BaseException) -> str | None:
+    """Last line of the traceback that is in no installed package."""
+    installed = ("site-packages", str(Path(partir.__file__).parent), sys.prefix, "<")
+    stack = traceback.extract_tb(error.__traceback__)
+    lines = [
+        f"{frame.filename}:{frame.lineno}"
+        for frame in stack
+        if not any(part in frame.filename for part in installed)
+        and not frame.filename.startswith(sys.base_prefix)
+    ]
+    return lines[-1] if lines else None

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import jax
 from jax.sharding import NamedSharding
 
 from partir.errors import PartitionError
-from partir.execute.placing import place
-from partir.execute.runner import Plan, SignatureMiss, jit_call, jit_flat
-from partir.frontend.arguments import Call, Options, flatten_call
-from partir.frontend.trace import Traced
-from partir.ir.core import Program
+from partir.execute.ahead import Lowered
+from partir.execute.interface import Interface
+from partir.execute.placing import place, several_processes
+from partir.execute.runner import Plan, SignatureMiss, jit_flat
+from partir.frontend.arguments import flatten_call, quick_flatten, same_fixed
 
 
 class Compiled:
@@ -26,173 +26,112 @@ class Compiled:
 
     def __init__(
         self,
-        program: Program,
         plan: Plan,
+        interface: Interface,
         mesh: jax.sharding.Mesh,
-        fn: Callable[..., Any] | None,
-        options: Options,
         compiler_options: Mapping[str, Any] | None = None,
     ) -> None:
         """Build the jitted function; nothing is compiled before the first call."""
-        self.program, self.plan, self.mesh = program, plan, mesh
-        self._fn, self._options = fn, options
-        self._shardings = [NamedSharding(mesh, spec) for spec in plan.in_specs]
-        self._call: Call | None = None
-        self._captured: list[Any] = []
-        if isinstance(program, Traced):
-            self._call, outputs = program.call, program.outputs
-            assert self._call is not None
-            assert outputs is not None
-            self._outputs = outputs
-            self._captured = [
-                jax.device_put(array, sharding)
-                for array, sharding in zip(
-                    program.captured, self._shardings, strict=False
-                )
-            ]
-        self.fast: Callable[..., Any] | None = None
-        if self._call is not None and self._is_direct(self._call):
-            jitted = jit_call(plan, mesh, self._call, outputs, compiler_options)
-            self.jitted = jitted
-            self.fast = partial(jitted, self._captured)
-        else:
-            self.jitted = jit_flat(plan, mesh, self._donated(), compiler_options)
+        self.plan, self.mesh = plan, mesh
+        self._interface, self._compiler_options = interface, compiler_options
+        self._abstract = mesh.abstract_mesh
+        shardings = [NamedSharding(mesh, spec) for spec in plan.in_specs]
+        count = len(interface.captured)
+        self._captured = [
+            jax.device_put(array, sharding)
+            for array, sharding in zip(
+                interface.captured, shardings[:count], strict=True
+            )
+        ]
+        self._shardings = shardings[count:]
+        self._fixed = interface.call.fixed
+        # Whether arrays have come that needed care, so that more are expected.
+        self._careful = several_processes()
 
-    @staticmethod
-    def _is_direct(call: Call) -> bool:
-        """Arrays in positional arguments, a donated one donated whole."""
-        keywords = any(isinstance(where, str) for where, _ in call.statics)
-        _, kwargs = call.tree.children()
-        return not call.fixed and not keywords and kwargs.num_nodes == 1
+    @cached_property
+    def jitted(self) -> Any:
+        """The whole as one jax.jit function of flat arrays, captured ones first."""
+        donated = self._interface.donated
+        return jit_flat(self.plan, self.mesh, donated, self._compiler_options)
 
-    def _donated(self) -> list[bool]:
-        count = len(self.plan.in_specs)
-        donated = self._call.donated if self._call is not None else ()
-        return [False] * (count - len(donated)) + list(donated)
+    @cached_property
+    def _nested(self) -> Any:
+        """The same, for use inside another traced function."""
+        donated = self._interface.donated
+        return jit_flat(self.plan, self.mesh, donated, None, nested=True)
 
     # Calls
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run on the devices."""
-        if self.fast is not None and not kwargs:
+        try:
+            call = self._interface.call
+            tree, statics, leaves = quick_flatten(
+                self._interface.parameters, args, kwargs
+            )
+            if tree == call.tree and statics == call.statics:
+                return self.run(leaves)
+        except (SignatureMiss, TypeError, ValueError):
+            pass  # below every argument is checked: that finds out what is wrong
+        given, arrays = flatten_call(self._interface.parameters, args, kwargs)
+        self._interface.require(given)
+        return self.run_placed(arrays)
+
+    def run(self, leaves: Sequence[Any]) -> Any:
+        """Run on the leaves of a call that fits; jax's own fast path."""
+        arrays = leaves if not self._fixed else self._without_fixed(leaves)
+        return self.run_placed(arrays) if self._careful else self._run(arrays)
+
+    def run_placed(self, arrays: Sequence[Any], executable: Any = None) -> Any:
+        """Check and place every array, then run, if need be an executable of ours."""
+        placed, nested = self._place(arrays)
+        return self._run(placed, executable or nested)
+
+    def _run(self, arrays: Sequence[Any], jitted: Any = None) -> Any:
+        with jax.sharding.use_abstract_mesh(self._abstract):
             try:
-                return self.fast(*args)
-            except (SignatureMiss, ValueError, TypeError):
-                pass  # the careful way below finds out what is wrong, and says it
-        return self.careful(args, kwargs)
+                results = (jitted or self.jitted)(*self._captured, *arrays)
+            except RuntimeError:
+                self._explain_deleted(arrays)
+                raise
+        return self._interface.outputs.rebuild(results)
 
-    def careful(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Check and place every argument, then run."""
-        call = self._match(args, kwargs)
-        first = len(self._captured)
-        leaves = [
-            place(name, leaf, sharding)
-            for name, leaf, sharding in zip(
-                call.names, call.leaves, self._shardings[first:], strict=True
-            )
-        ]
-        if self.fast is not None:
-            arguments, _ = call.rebuild(leaves)
-            return self.fast(*arguments)
-        return self._run_flat([*self._captured, *leaves])
+    def _place(self, arrays: Sequence[Any]) -> tuple[list[Any], Any]:
+        names = self._interface.call.names
+        placed = list(map(place, names, arrays, self._shardings))
+        if any(isinstance(a, jax.core.Tracer) for a in arrays):
+            return placed, self._nested
+        moved = (p is not a for p, a in zip(placed, arrays, strict=True))
+        self._careful = self._careful or any(moved)
+        return placed, None
 
-    def _run_flat(self, leaves: list[Any]) -> Any:
-        donated = self._donated()
-        results = self.jitted(*split(leaves, donated))
-        if self._call is None:
-            return tuple(results)
-        return self._outputs.rebuild(results)
+    def _without_fixed(self, leaves: Sequence[Any]) -> list[Any]:
+        """The arrays; leaves that are none must be as they were."""
+        arrays = list(leaves)
+        for position, value in reversed(self._fixed):
+            if not same_fixed(arrays.pop(position), value):
+                raise SignatureMiss
+        return arrays
 
-    def lower(self, *args: Any, **kwargs: Any) -> Any:
-        """As `jax.jit(...).lower`: the lowered computation, which has `.compile()`."""
-        call = self._match(args, kwargs)
-        if self.fast is not None:
-            arguments, _ = call.rebuild(call.leaves)
-            return self.jitted.lower(self._captured, *arguments)
-        leaves = [*self._captured, *call.leaves]
-        return self.jitted.lower(*split(leaves, self._donated()))
+    def _explain_deleted(self, arrays: Sequence[Any]) -> None:
+        for name, array in zip(self._interface.call.names, arrays, strict=True):
+            if isinstance(array, jax.Array) and array.is_deleted():
+                raise PartitionError(
+                    f'argument "{name}" has been deleted: it was donated to an earlier '
+                    "call. Pass what that call returned in its place, or leave the "
+                    "argument out of donate_argnums"
+                ) from None
 
-    def lower_abstract(self) -> Any:
-        """Lowered for the signature that the program was traced for."""
-        if self._call is not None:
-            captured = [jax.ShapeDtypeStruct(c.shape, c.dtype) for c in self._captured]
-            leaves = [*captured, *self._call.avals]
-            if self.fast is not None:
-                arguments, _ = self._call.rebuild(self._call.avals)
-                return self.jitted.lower(captured, *arguments)
-            return self.jitted.lower(*split(leaves, self._donated()))
-        return self.jitted.lower(*split(list(self.plan.in_avals), self._donated()))
+    # Ahead of time
 
-    def _match(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
-        """The call flattened, or a PartitionError that says how it differs."""
-        fn = self._fn if self._fn is not None else _positional
-        call = flatten_call(fn, args, kwargs, self._options)
-        wanted = self._call
-        if wanted is None:
-            _require_arrays(call, self.program, self.plan)
-        elif call.key != wanted.key:
-            raise PartitionError(describe_mismatch(wanted, call))
-        return call
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """As `jax.jit(...).lower`; shapes will do for arrays."""
+        given, _ = flatten_call(self._interface.parameters, args, kwargs)
+        self._interface.require(given)
+        return self.lower_abstract()
 
-
-def _positional(*args: Any) -> None:
-    """Signature of a loaded module."""
-
-
-def split(leaves: list[Any], donated: list[bool]) -> tuple[list[Any], list[Any]]:
-    """Donated leaves and the others."""
-    pairs = list(zip(leaves, donated, strict=True))
-    return [x for x, d in pairs if d], [x for x, d in pairs if not d]
-
-
-def _require_arrays(call: Call, program: Program, plan: Plan) -> None:
-    if len(call.avals) != len(plan.in_avals):
-        raise PartitionError(
-            f"{program.name} takes {len(plan.in_avals)} arrays, got {len(call.avals)}"
-        )
-    for port, have, want in zip(
-        program.arguments, call.avals, plan.in_avals, strict=True
-    ):
-        if have.shape != want.shape or have.dtype != want.dtype:
-            raise PartitionError(
-                f'argument "{port.name}" of {program.name} is {_show(want)}, got '
-                f"{_show(have)}"
-            )
-
-
-def _show(aval: jax.ShapeDtypeStruct) -> str:
-    return f"{aval.dtype}[{','.join(map(str, aval.shape))}]"
-
-
-def describe_mismatch(wanted: Call, given: Call) -> str:
-    """How one call differs from the one that a program was partitioned for."""
-    want = dict(zip(wanted.names, wanted.avals, strict=True))
-    have = dict(zip(given.names, given.avals, strict=True))
-    advice = "partition again for these arguments, or call partir.jit's function"
-    missing = [name for name in want if name not in have]
-    extra = [name for name in have if name not in want]
-    if missing or extra:
-        parts = []
-        if missing:
-            parts.append(f"without {_listed(missing)}")
-        if extra:
-            parts.append(f"with {_listed(extra)}, which it doesn't know")
-        return (
-            "the arguments don't fit the tree that the program was partitioned for: "
-            f"called {' and '.join(parts)}; {advice}"
-        )
-    for name, aval in want.items():
-        if _show(aval) != _show(have[name]):
-            return (
-                f'argument "{name}" is {_show(have[name])}, but the program was '
-                f"partitioned for {_show(aval)}; {advice}"
-            )
-    return (
-        "static arguments or tree types differ from those that the program was "
-        f"partitioned for; {advice}"
-    )
-
-
-def _listed(names: list[str], most: int = 3) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(f'"{n}"' for n in names[:most]) + more
+    def lower_abstract(self) -> Lowered:
+        """Lowered for the signature that the program was partitioned for."""
+        with jax.sharding.use_abstract_mesh(self._abstract):
+            lowered = self.jitted.lower(*self.plan.in_avals)
+        return Lowered(lowered, self._interface.without_statics(), self.run_placed)

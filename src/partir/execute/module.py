@@ -7,7 +7,8 @@ from typing import Any
 
 import jax
 from jax._src import core as jax_core
-from jax._src.interpreters import mlir
+from jax._src.interpreters import ad, batching, mlir
+from jax._src.lax import lax as jax_lax
 from jax._src.lib.mlir import ir
 from jax._src.lib.mlir.dialects import func
 
@@ -40,6 +41,11 @@ def call_module(
     avals = tuple(jax_core.ShapedArray(r.shape, r.dtype) for r in results)
     bind: Any = call_p.bind
     return list(bind(*args, module=module, results=avals))
+
+
+def weaken(x: Any) -> Any:
+    """The same array, weakly typed: its dtype gives way to others'."""
+    return jax_lax._convert_element_type(x, x.dtype, weak_type=True)
 
 
 def _lower(ctx: Any, *args: Any, module: Module, results: tuple[Any, ...]) -> Any:
@@ -83,11 +89,5 @@ def _refuse(transform: str) -> Any:
     return rule
 
 
-def _register_refusals() -> None:
-    from jax._src.interpreters import ad, batching
-
-    ad.primitive_jvps[call_p] = _refuse("grad")
-    batching.primitive_batchers[call_p] = _refuse("vmap")
-
-
-_register_refusals()
+ad.primitive_jvps[call_p] = _refuse("grad")
+batching.primitive_batchers[call_p] = _refuse("vmap")

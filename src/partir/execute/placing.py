@@ -7,9 +7,10 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import AxisType, NamedSharding, PartitionSpec
+from jax.sharding import AxisType, NamedSharding
 
 from partir.errors import PartitionError
+from partir.frontend.leaves import abstract, show_aval
 from partir.mesh import Mesh
 
 
@@ -47,11 +48,9 @@ def _grid(mesh: Mesh, devices: Sequence[Any]) -> np.ndarray:
     return np.array(devices[: mesh.size], dtype=object).reshape(shape)
 
 
-def shardings(
-    mesh: jax.sharding.Mesh, specs: Sequence[PartitionSpec]
-) -> list[NamedSharding]:
-    """Named shardings on a mesh."""
-    return [NamedSharding(mesh, spec) for spec in specs]
+def several_processes() -> bool:
+    """Whether other processes hold some of the devices."""
+    return bool(jax.process_count() > 1)
 
 
 def place(name: str, leaf: Any, wanted: NamedSharding) -> Any:
@@ -60,10 +59,12 @@ def place(name: str, leaf: Any, wanted: NamedSharding) -> Any:
     Raises:
         PartitionError: a committed array lies in another layout.
     """
-    if not isinstance(leaf, jax.Array):
-        return _spread(leaf, wanted) if jax.process_count() > 1 else leaf
-    if not leaf.committed:
-        return _spread(leaf, wanted) if jax.process_count() > 1 else leaf
+    if isinstance(leaf, jax.core.Tracer):
+        return leaf
+    if not isinstance(leaf, jax.Array) or not leaf.committed:
+        return _spread(leaf, wanted) if several_processes() else leaf
+    if leaf.sharding == wanted:
+        return leaf
     if not _same_layout(leaf, wanted):
         raise PartitionError(
             f'argument "{name}" lies on the devices as {_layout(leaf.sharding)}, but '
@@ -71,9 +72,7 @@ def place(name: str, leaf: Any, wanted: NamedSharding) -> Any:
             "program: place it first with Partitioned.shard(...), or create it so with "
             "Partitioned.in_shardings()"
         )
-    if leaf.sharding == wanted or not isinstance(leaf.sharding, NamedSharding):
-        return leaf
-    return _rewrap(leaf, wanted)
+    return _rewrap(leaf, wanted) if _is_explicit(leaf.sharding) else leaf
 
 
 def _same_layout(leaf: jax.Array, wanted: NamedSharding) -> bool:
@@ -82,12 +81,17 @@ def _same_layout(leaf: jax.Array, wanted: NamedSharding) -> bool:
     return bool(leaf.sharding.is_equivalent_to(wanted, leaf.ndim))
 
 
-def _rewrap(leaf: jax.Array, wanted: NamedSharding) -> jax.Array:
+def _rewrap(leaf: jax.Array, wanted: NamedSharding) -> Any:
     """The same shards under our mesh: another mesh's axis types don't matter."""
     if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.extended):
         return jax.device_put(leaf, wanted)
     shards = [shard.data for shard in leaf.addressable_shards]
     return jax.make_array_from_single_device_arrays(leaf.shape, wanted, shards)
+
+
+def _is_explicit(sharding: Any) -> bool:
+    mesh = getattr(sharding, "mesh", None)
+    return mesh is not None and AxisType.Explicit in mesh.axis_types
 
 
 def _layout(sharding: Any) -> str:
@@ -97,22 +101,45 @@ def _layout(sharding: Any) -> str:
     return str(sharding)
 
 
+# Several processes
+
+
 def _spread(leaf: Any, wanted: NamedSharding) -> Any:
     """Host data that every process has, as one global array."""
-    if isinstance(leaf, jax.Array) and jax.dtypes.issubdtype(
-        leaf.dtype, jax.dtypes.extended
-    ):
+    aval = abstract(leaf)
+    assert aval is not None
+    if aval.weak_type or _is_extended(aval):
         return jax.device_put(leaf, wanted)
-    whole = np.asarray(leaf, dtype=jax.dtypes.canonicalize_dtype(np.result_type(leaf)))
+    whole = np.asarray(leaf, dtype=aval.dtype)
     return jax.make_array_from_callback(whole.shape, wanted, lambda i: whole[i])
 
 
-def shard_leaf(leaf: Any, aval: jax.ShapeDtypeStruct, wanted: NamedSharding) -> Any:
+def _is_extended(aval: jax.ShapeDtypeStruct) -> bool:
+    return bool(jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended))
+
+
+def shard_leaf(
+    name: str, leaf: Any, aval: jax.ShapeDtypeStruct, wanted: NamedSharding
+) -> Any:
     """Place a host or single-device array; with several processes, their parts."""
-    extended = jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended)
-    if jax.process_count() == 1 or extended:
+    given = abstract(leaf)
+    if given is None or given.dtype != aval.dtype or given.ndim != aval.ndim:
+        raise PartitionError(_unfit(name, given, aval))
+    ours = isinstance(leaf, jax.Array) and not leaf.is_fully_addressable
+    if not several_processes() or ours or _is_extended(aval):
+        if given.shape != aval.shape:
+            raise PartitionError(_unfit(name, given, aval))
         return jax.device_put(leaf, wanted)
-    if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
-        return jax.device_put(leaf, wanted)
-    local = np.asarray(leaf, dtype=aval.dtype)
-    return jax.make_array_from_process_local_data(wanted, local, aval.shape)
+    try:
+        local = np.asarray(leaf, dtype=aval.dtype)
+        return jax.make_array_from_process_local_data(wanted, local, aval.shape)
+    except ValueError:
+        raise PartitionError(_unfit(name, given, aval)) from None
+
+
+def _unfit(
+    name: str, given: jax.ShapeDtypeStruct | None, aval: jax.ShapeDtypeStruct
+) -> str:
+    shown = "no array" if given is None else show_aval(given)
+    parts = ", or this process's part of it" if several_processes() else ""
+    return f'shard: "{name}" is {shown}, but the program takes {show_aval(aval)}{parts}'

@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-from partir.execute.module import Module, call_module
-from partir.frontend.arguments import Call
-from partir.frontend.trace import Outputs
+from partir.execute.module import Module, call_module, weaken
 
 
 @dataclass(frozen=True)
@@ -31,7 +28,43 @@ class Plan:
     out_local: tuple[jax.ShapeDtypeStruct, ...]  # physical, on one device
 
 
-def mapped(plan: Plan, mesh: jax.sharding.Mesh) -> Callable[..., list[Any]]:
+class SignatureMiss(Exception):
+    """Other arrays than those that this program was partitioned for."""
+
+
+def jit_flat(
+    plan: Plan,
+    mesh: jax.sharding.Mesh,
+    donated: Sequence[bool],
+    compiler_options: Mapping[str, Any] | None,
+    nested: bool = False,
+) -> Any:
+    """A jitted function of flat arrays.
+
+    It is traced anew when shapes, dtypes or weak types change, which is a
+    `SignatureMiss`. So are arrays on a mesh with Explicit axes, for which everything
+    would be compiled once more; `nested`, inside another jit, has to take them.
+    """
+    run = _mapped(plan, mesh)
+
+    def flat(*leaves: Any) -> list[Any]:
+        if not all(map(_same, leaves, plan.in_avals)):
+            raise SignatureMiss
+        if not nested and any(map(_is_explicit, leaves)):
+            raise SignatureMiss
+        return run(*leaves)
+
+    flat.__name__ = plan.name
+    return jax.jit(
+        flat,
+        in_shardings=tuple(NamedSharding(mesh, spec) for spec in plan.in_specs),
+        out_shardings=[NamedSharding(mesh, spec) for spec in plan.out_specs],
+        donate_argnums=tuple(i for i, given in enumerate(donated) if given),
+        compiler_options=None if nested else dict(compiler_options or {}) or None,
+    )
+
+
+def _mapped(plan: Plan, mesh: jax.sharding.Mesh) -> Callable[..., list[Any]]:
     """The function over flat global arrays, to be called inside jit."""
 
     def body(*leaves: Any) -> list[Any]:
@@ -46,68 +79,30 @@ def mapped(plan: Plan, mesh: jax.sharding.Mesh) -> Callable[..., list[Any]]:
     )
 
     def run(*leaves: Any) -> list[Any]:
-        physical = [
-            jax.random.key_data(leaf) if is_key(aval) else leaf
-            for leaf, aval in zip(leaves, plan.in_avals, strict=True)
-        ]
-        results = inner(*physical)
-        return [
-            jax.random.wrap_key_data(result, impl=jax.random.key_impl(aval))
-            if is_key(aval)
-            else result
-            for result, aval in zip(results, plan.out_avals, strict=True)
-        ]
+        results = inner(*map(_physical, leaves))
+        return [_visible(r, a) for r, a in zip(results, plan.out_avals, strict=True)]
 
     return run
 
 
-def is_key(aval: Any) -> bool:
-    """Whether this is a typed PRNG key."""
+def _physical(leaf: Any) -> Any:
+    """A PRNG key as the numbers that it is made of."""
+    return jax.random.key_data(leaf) if _is_key(leaf) else leaf
+
+
+def _visible(result: Any, aval: jax.ShapeDtypeStruct) -> Any:
+    """A result as users see it."""
+    if _is_key(aval):
+        return jax.random.wrap_key_data(result, impl=_key_impl(aval))
+    return weaken(result) if aval.weak_type else result
+
+
+def _is_key(aval: Any) -> bool:
     return bool(jax.dtypes.issubdtype(aval.dtype, jax.dtypes.prng_key))
 
 
-class SignatureMiss(Exception):
-    """Another signature than the one this program was partitioned for."""
-
-
-def jit_call(
-    plan: Plan,
-    mesh: jax.sharding.Mesh,
-    call: Call,
-    outputs: Outputs,
-    compiler_options: Mapping[str, Any] | None,
-) -> Any:
-    """A jitted function of (captured arrays, *args) in the user's own trees.
-
-    For calls of arrays in positional arguments: a warm call is jax's fast path.
-    """
-    run = mapped(plan, mesh)
-    statics = {n: v for n, v in call.statics if isinstance(n, int)}
-
-    def whole(captured: list[Any], *args: Any) -> Any:
-        dynamic = tuple(a for i, a in enumerate(args) if i not in statics)
-        leaves, tree = jax.tree_util.tree_flatten((dynamic, {}))
-        if tree != call.tree or any(args[n] != v for n, v in statics.items()):
-            raise SignatureMiss
-        if not all(map(_same, leaves, call.avals)):
-            raise SignatureMiss
-        return outputs.rebuild(run(*captured, *leaves))
-
-    whole.__name__ = plan.name
-    count = len(plan.in_specs) - len(call.avals)
-    ins = [NamedSharding(mesh, spec) for spec in plan.in_specs]
-    trees, _ = jax.tree_util.tree_unflatten(call.tree, ins[count:])
-    outs = [NamedSharding(mesh, spec) for spec in plan.out_specs]
-    donated = {n for n, d in zip(call.arguments, call.donated, strict=True) if d}
-    positions = [i for i in range(len(trees) + len(statics)) if i not in statics]
-    return jax.jit(
-        whole,
-        in_shardings=(ins[:count], *trees),
-        out_shardings=outputs.rebuild(outs),
-        static_argnums=tuple(n + 1 for n in statics),
-        donate_argnums=tuple(positions[n] + 1 for n in donated),
-        compiler_options=dict(compiler_options or {}) or None,
-    )
+def _key_impl(aval: Any) -> Any:
+    return jax.random.key_impl(aval)
 
 
 def _same(leaf: Any, aval: jax.ShapeDtypeStruct) -> bool:
@@ -119,38 +114,5 @@ def _same(leaf: Any, aval: jax.ShapeDtypeStruct) -> bool:
     )
 
 
-def jit_flat(
-    plan: Plan,
-    mesh: jax.sharding.Mesh,
-    donated: Sequence[bool],
-    compiler_options: Mapping[str, Any] | None,
-) -> Any:
-    """A jitted function of a list of donated and a list of kept leaves."""
-    run = mapped(plan, mesh)
-    order = _interleave(donated)
-
-    def flat(given: list[Any], kept: list[Any]) -> list[Any]:
-        both = [*given, *kept]
-        leaves = [both[i] for i in order]
-        if not all(map(_same, leaves, plan.in_avals)):
-            raise SignatureMiss
-        return run(*leaves)
-
-    flat.__name__ = plan.name
-    ins = [NamedSharding(mesh, spec) for spec in plan.in_specs]
-    return jax.jit(
-        flat,
-        in_shardings=(
-            [s for s, d in zip(ins, donated, strict=True) if d],
-            [s for s, d in zip(ins, donated, strict=True) if not d],
-        ),
-        out_shardings=[NamedSharding(mesh, spec) for spec in plan.out_specs],
-        donate_argnums=(0,),
-        compiler_options=dict(compiler_options or {}) or None,
-    )
-
-
-def _interleave(donated: Sequence[bool]) -> list[int]:
-    """Where each leaf stands in the donated ones followed by the others."""
-    order = np.argsort(np.argsort([not d for d in donated], kind="stable"))
-    return [int(i) for i in order]
+def _is_explicit(leaf: Any) -> bool:
+    return AxisType.Explicit in jax.typeof(leaf).sharding.mesh.axis_types

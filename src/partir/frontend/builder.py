@@ -206,9 +206,9 @@ class Builder:
             number = text[len("dense<") : text.rindex(">", 0, text.rindex(" : "))]
             if not number.startswith(("[", '"')):
                 self.splats[value] = number
-        elif signature.name in ("broadcast_in_dim", "reshape"):
+        elif signature.name in ("broadcast_in_dim", "reshape", "convert"):
             known = self.splats.get(operands[0])
-            if known is not None:
+            if known is not None and _keeps_splat(signature, known):
                 self.splats[value] = known
 
     # Control flow
@@ -309,3 +309,16 @@ class Builder:
             ties=(*self.ties, *ties),
             notes=notes,
         )
+
+
+def _keeps_splat(signature: Signature, literal: str) -> bool:
+    """Whether a known number is the same number after the op."""
+    before, after = signature.operands[0].dtype, signature.results[0].dtype
+    if before == after:
+        return True
+    try:
+        number = float(literal)
+    except ValueError:
+        return False
+    # Small whole numbers are the same in every type that is not boolean.
+    return number.is_integer() and abs(number) <= 127 and "i1" not in (before, after)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import os
+import zlib
 from pathlib import Path
 
 from partir.errors import PartitionError
 from partir.frontend.stablehlo import import_module, parse_module
 from partir.ir.core import Port, Program
+from partir.ir.types import numpy_name
 
 
 def load(source: str | bytes | os.PathLike[str]) -> Program:
@@ -29,11 +31,14 @@ def load(source: str | bytes | os.PathLike[str]) -> Program:
         >>> [port.name for port in program.arguments]
         ['arg0']
     """
-    builder = import_module(parse_module(_read(source)))
+    try:
+        builder = import_module(parse_module(_read(source)))
+    except PartitionError as error:
+        raise PartitionError(_shown(source) + str(error)) from None
     assert builder.body is not None
     types = builder.types
     arguments = [
-        Port(name, value, len(types[value].shape), types[value].dtype)
+        Port(name, value, len(types[value].shape), numpy_name(types[value].dtype))
         for name, value in zip(
             builder.argument_names, builder.body.arguments, strict=True
         )
@@ -44,26 +49,40 @@ def load(source: str | bytes | os.PathLike[str]) -> Program:
             "out" if count == 1 else f"out/{number}",
             value,
             len(types[value].shape),
-            types[value].dtype,
+            numpy_name(types[value].dtype),
         )
         for number, value in enumerate(builder.body.results)
     ]
     return builder.finish(arguments, results)
 
 
+def _is_text(source: object) -> bool:
+    """Whether this is a module itself rather than a path."""
+    return isinstance(source, str) and ("\n" in source or "{" in source)
+
+
+def _shown(source: object) -> str:
+    path = isinstance(source, str | os.PathLike) and not _is_text(source)
+    return f"{source}: " if path else ""
+
+
 def _read(source: str | bytes | os.PathLike[str]) -> str | bytes:
-    if isinstance(source, str) and ("\n" in source or "{" in source):
+    if not isinstance(source, str | bytes | os.PathLike):
+        raise PartitionError(
+            "load takes a path, or a StableHLO module as text or bytes; got a "
+            f"{type(source).__name__}"
+        )
+    if isinstance(source, str) and _is_text(source):
         return source
     if not isinstance(source, bytes):
-        path = Path(source)
         try:
-            source = path.read_bytes()
+            source = Path(source).read_bytes()
         except OSError as error:
-            raise PartitionError(f"can't read {path}: {error.strerror}") from None
+            raise PartitionError(f"can't be read: {error.strerror}") from None
     if source[:2] == b"\x1f\x8b":
         try:
             source = gzip.decompress(source)
-        except (OSError, EOFError) as error:
+        except (OSError, EOFError, zlib.error) as error:
             raise PartitionError(f"not a gzipped StableHLO module: {error}") from None
     if source[:4] == b"ML\xefR":
         return source
@@ -71,5 +90,6 @@ def _read(source: str | bytes | os.PathLike[str]) -> str | bytes:
         return source.decode()
     except UnicodeDecodeError:
         raise PartitionError(
-            "not a StableHLO module: neither MLIR text nor MLIR bytecode"
+            "not a StableHLO module: neither MLIR text nor MLIR bytecode; "
+            "jax.jit(fn).lower(...).as_text() gives such text"
         ) from None

@@ -54,13 +54,12 @@ class Locations:
 
 def _frame(location: Any) -> tuple[str, str, int]:
     """Innermost frame: (function, file, line)."""
-    while isinstance(location, ir.CallSiteLoc):
-        location = location.callee
     function = ""
-    if isinstance(location, ir.NameLoc):
-        function, location = location.name_str, location.child_loc
-    while isinstance(location, ir.NameLoc):
-        location = location.child_loc
+    while isinstance(location, (ir.CallSiteLoc, ir.NameLoc)):
+        if isinstance(location, ir.CallSiteLoc):
+            location = location.callee
+        else:
+            function, location = location.name_str, location.child_loc
     if isinstance(location, ir.FileLineColLoc):
         return function, location.filename, location.start_line
     if isinstance(location, ir.FusedLoc) and location.locations:

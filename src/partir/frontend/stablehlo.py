@@ -68,14 +68,28 @@ class _Importer:
         main = self._main()
         block = main.regions[0].blocks[0]
         builder = self.builder
-        arguments = tuple(builder.value(self.type(a.type)) for a in block.arguments)
-        env = dict(zip(block.arguments, arguments, strict=True))
+        names = _argument_names(main, len(block.arguments))
+        env: dict[Any, int] = {}
         builder.begin()
-        results = self.block(block, env)
-        builder.body = builder.end(arguments, builder.settle(results))
+        arguments, argument_names = [], []
+        for name, argument in zip(names, block.arguments, strict=True):
+            type_ = self.type(argument.type)
+            if _is_token(type_):
+                env[argument] = self._token(type_)
+                continue
+            env[argument] = builder.value(type_)
+            arguments.append(env[argument])
+            argument_names.append(name)
+        results = [v for v in self.block(block, env) if not _is_token(builder.types[v])]
+        builder.body = builder.end(tuple(arguments), builder.settle(results))
         builder.name = ir.StringAttr(main.attributes["sym_name"]).value
-        builder.argument_names = _argument_names(main, len(arguments))
+        builder.argument_names = tuple(argument_names)
         return builder
+
+    def _token(self, type_: TensorType) -> int:
+        """Tokens of ordered effects are made inside; callers know nothing of them."""
+        kind = "stablehlo.create_token"
+        return self.builder.add(kind, {}, (), (type_,), Location())[0]
 
     def _main(self) -> Any:
         public = [f for f in self.functions.values() if f.operation.name == "func.func"]
@@ -98,9 +112,13 @@ class _Importer:
     def attrs(self, op: Any) -> dict[str, str]:
         found = {}
         known = self._attrs
-        for item in op.attributes:
-            attr = item.attr if hasattr(item, "attr") else op.attributes[item]
-            name = item.name if hasattr(item, "name") else item
+        attributes = op.attributes
+        for name in attributes:
+            try:
+                attr = attributes[name]
+            except TypeError:  # the bindings can't read a complex constant
+                found[name] = _attribute_text(op, name)
+                continue
             text = known.get(attr)
             if text is None:
                 text = known[attr] = str(attr)
@@ -231,6 +249,18 @@ class _Importer:
         return Op(signature, operands, made, Location())
 
 
+def _attribute_text(op: Any, name: str) -> str:
+    """An attribute's spelling cut out of its op's, up to the bracket that closes it."""
+    text: str = op.get_asm(print_generic_op_form=True)
+    start = text.index(f"{name} = ") + len(name) + 3
+    depth = 0
+    for place in range(start, len(text)):
+        depth += (text[place] in "<[({") - (text[place] in ">])}")
+        if depth < 0 or (depth == 0 and text[place] == ","):
+            return text[start:place]
+    return text[start:]
+
+
 def _number(
     values: Any, env: dict[Any, int], types: list[TensorType], read: Any
 ) -> tuple[int, ...]:
@@ -262,6 +292,10 @@ def _read_type(mlir_type: Any) -> TensorType:
             "static shapes: lower the program for concrete shapes"
         )
     return tensor(tuple(mlir_type.shape), str(mlir_type.element_type))
+
+
+def _is_token(type_: TensorType) -> bool:
+    return type_.dtype == "!stablehlo.token"
 
 
 def _argument_names(main: Any, count: int) -> tuple[str, ...]:

@@ -6,18 +6,21 @@ Arrays captured by closure are hoisted to arguments named ``captured/0`` and on.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import jax
-from jax._src import core as jax_core
+from jax._src import config as jax_config, core as jax_core
 from jax.sharding import AbstractMesh, AxisType
 
 from partir.errors import PartitionError
-from partir.frontend.arguments import Call, abstract, leaf_name
+from partir.frontend.arguments import Call, Fixed, merge_fixed
+from partir.frontend.carry import carry_ties
+from partir.frontend.leaves import abstract, boxes, leaf_name
 from partir.frontend.stablehlo import import_module
-from partir.ir.core import Port, Program, Tie
+from partir.ir.core import Port, Program
 from partir.mesh import Mesh
 
 
@@ -26,16 +29,13 @@ class Outputs:
     """A function's result: its tree, which leaves are arrays, their avals and names."""
 
     tree: Any
-    fixed: tuple[tuple[int, Any], ...]
+    fixed: Fixed
     avals: tuple[jax.ShapeDtypeStruct, ...]
     names: tuple[str, ...]
 
     def rebuild(self, leaves: Sequence[Any]) -> Any:
         """The result with these arrays in it."""
-        merged = list(leaves)
-        for position, value in self.fixed:
-            merged.insert(position, value)
-        return jax.tree_util.tree_unflatten(self.tree, merged)
+        return jax.tree_util.tree_unflatten(self.tree, merge_fixed(leaves, self.fixed))
 
 
 @dataclass(frozen=True)
@@ -57,25 +57,13 @@ def trace_call(
     """Trace a function for one signature."""
     lowered, outputs, captured = _lower(fn, call, mesh, platform)
     builder = import_module(lowered.compiler_ir())
-    builder.name = getattr(fn, "__name__", "main").replace("<lambda>", "lambda")
+    builder.name = function_name(fn)
     assert builder.body is not None
-    values = builder.body.arguments
-    captured_names = tuple(f"captured/{i}" for i in range(len(captured)))
-    avals = (*(abstract(c) for c in captured), *call.avals)
-    arguments = [
-        Port(name, value, len(aval.shape), str(aval.dtype))
-        for name, value, aval in zip(
-            captured_names + call.names, values, avals, strict=True
-        )
-        if aval is not None
-    ]
-    results = [
-        Port(name, value, len(aval.shape), str(aval.dtype))
-        for name, value, aval in zip(
-            outputs.names, builder.body.results, outputs.avals, strict=True
-        )
-    ]
-    ties = carry_ties(call, outputs, arguments, results, carry)
+    captured_avals = [_require(abstract(c)) for c in captured]
+    names = [*_captured_names(len(captured), call), *call.names]
+    arguments = _ports(names, builder.body.arguments, [*captured_avals, *call.avals])
+    results = _ports(outputs.names, builder.body.results, outputs.avals)
+    ties = carry_ties(call, arguments, results, outputs.avals, carry)
     program = builder.finish(arguments, results, ties)
     return Traced(
         **{name: getattr(program, name) for name in program.__dataclass_fields__},
@@ -83,6 +71,40 @@ def trace_call(
         outputs=outputs,
         captured=captured,
     )
+
+
+def _captured_names(count: int, call: Call) -> list[str]:
+    names = [f"captured/{i}" for i in range(count)]
+    for name in names:
+        if name in call.names:
+            raise PartitionError(
+                f'an argument is named "{name}", as is an array that the function '
+                'captures: rename the parameter "captured"'
+            )
+    return names
+
+
+def function_name(fn: Callable[..., Any]) -> str:
+    """The function's name as programs and profiles show it."""
+    inner = getattr(fn, "func", fn)  # of a functools.partial
+    name = getattr(inner, "__name__", type(inner).__name__)
+    return str(name).replace("<lambda>", "lambda")
+
+
+def _require(aval: jax.ShapeDtypeStruct | None) -> jax.ShapeDtypeStruct:
+    assert aval is not None
+    return aval
+
+
+def _ports(
+    names: Sequence[str],
+    values: Sequence[int],
+    avals: Sequence[jax.ShapeDtypeStruct],
+) -> list[Port]:
+    return [
+        Port(name, value, len(aval.shape), str(aval.dtype))
+        for name, value, aval in zip(names, values, avals, strict=True)
+    ]
 
 
 def _lower(
@@ -96,24 +118,36 @@ def _lower(
         found.append(outputs)
         return arrays
 
-    flat.__name__ = getattr(fn, "__name__", "main")
-    with _abstract_mesh(mesh):
+    flat.__name__ = function_name(fn)
+    with auto_mesh(mesh):
         traced = jax.jit(flat, keep_unused=True).trace(*call.avals)
-        _refuse_ordered_effects(traced)
         closed = traced.jaxpr
         captured = tuple(c for c in closed.consts if jax.numpy.ndim(c) > 0)
         if captured:
             traced = _hoist(closed, call, flat.__name__)
-        platforms = {} if platform is None else {"lowering_platforms": (platform,)}
+        platforms: dict[str, Any] = {}
+        if platform is not None:
+            platforms = {"lowering_platforms": (platform,)}
         return traced.lower(**platforms), found[0], captured
 
 
-def _abstract_mesh(mesh: Mesh | None) -> Any:
+def auto_mesh(mesh: Mesh | None) -> Any:
+    """A context in which jax sees our axes, all Auto, whatever mesh the user set."""
+    return jax.sharding.use_abstract_mesh(_abstract_mesh(mesh))
+
+
+@functools.cache
+def _abstract_mesh(mesh: Mesh | None) -> AbstractMesh:
     if mesh is None:
-        return jax.sharding.use_abstract_mesh(AbstractMesh((), ()))
+        return AbstractMesh((), ())
     types = (AxisType.Auto,) * len(mesh.axes)
-    sizes = tuple(mesh.axes.values())
-    return jax.sharding.use_abstract_mesh(AbstractMesh(sizes, mesh.names, types))
+    return AbstractMesh(tuple(mesh.axes.values()), mesh.names, types)
+
+
+def trace_settings(mesh: Mesh) -> Any:
+    """What else a trace depends on: x64, matmul precision, the PRNG, … Hashable."""
+    with auto_mesh(mesh):
+        return jax_config.trace_context()
 
 
 def _hoist(closed: Any, call: Call, name: str) -> Any:
@@ -135,21 +169,9 @@ def _hoist(closed: Any, call: Call, name: str) -> Any:
     )
 
 
-def _refuse_ordered_effects(traced: Any) -> None:
-    ordered = [e for e in traced.jaxpr.effects if "Ordered" in type(e).__name__]
-    named = [
-        e for e in traced.jaxpr.effects if "rdered" in str(e) and "un" not in str(e)
-    ]
-    if ordered or named:
-        raise PartitionError(
-            "the function has ordered host callbacks (jax.debug.print(ordered=True), "
-            "io_callback(ordered=True)), which partir can't run yet: make them "
-            "unordered or take them out of the step"
-        )
-
-
 def _flatten_result(result: Any) -> tuple[list[Any], Outputs]:
     paths, tree = jax.tree_util.tree_flatten_with_path(result)
+    boxed = boxes(result)
     arrays, avals, names, fixed = [], [], [], []
     for position, (path, leaf) in enumerate(paths):
         aval = abstract(leaf)
@@ -158,95 +180,5 @@ def _flatten_result(result: Any) -> tuple[list[Any], Outputs]:
             continue
         arrays.append(leaf)
         avals.append(aval)
-        names.append(leaf_name("out", path))
+        names.append(leaf_name("out", path, 0, boxed))
     return arrays, Outputs(tree, tuple(fixed), tuple(avals), tuple(names))
-
-
-# Carried state
-
-
-def carry_ties(
-    call: Call,
-    outputs: Outputs,
-    arguments: Sequence[Port],
-    results: Sequence[Port],
-    carry: Mapping[str, str] | None,
-) -> list[Tie]:
-    """Ties from results to the arguments that they succeed.
-
-    As `carry` says, by names of subtrees; by default, a donated argument whose tree,
-    shapes and dtypes equal one result's.
-    """
-    pairs = _default_carry(call, outputs) if carry is None else dict(carry)
-    ties = []
-    for result, argument in pairs.items():
-        ties += _tie_subtrees(result, argument, arguments, results)
-    return ties
-
-
-def _tie_subtrees(
-    result: str, argument: str, arguments: Sequence[Port], results: Sequence[Port]
-) -> list[Tie]:
-    sources = _below(result, results)
-    targets = _below(argument, arguments)
-    for name, found, kind in (
-        (result, sources, "result"),
-        (argument, targets, "argument"),
-    ):
-        if not found:
-            raise PartitionError(
-                f'carry={{"{result}": "{argument}"}}: there is no {kind} "{name}"'
-            )
-    if sources.keys() != targets.keys():
-        odd = sorted(sources.keys() ^ targets.keys())[0]
-        raise PartitionError(
-            f'carry={{"{result}": "{argument}"}}: their trees differ, for example at '
-            f'"{odd or "(the leaf itself)"}"'
-        )
-    return [
-        Tie((source.value,), (targets[key].value,))
-        for key, source in sources.items()
-        if source.value != targets[key].value
-    ]
-
-
-def _below(name: str, ports: Sequence[Port]) -> dict[str, Port]:
-    found = {}
-    for port in ports:
-        if port.name == name or port.name.startswith(name + "/"):
-            found[port.name[len(name) :]] = port
-    return found
-
-
-def _default_carry(call: Call, outputs: Outputs) -> dict[str, str]:
-    pairs: dict[str, str] = {}
-    results = _subtrees(outputs)
-    for number, argument in enumerate(call.argument_names):
-        leaves = [i for i, owner in enumerate(call.arguments) if owner == number]
-        if not leaves or not call.donated[leaves[0]]:
-            continue
-        shape = _shape_of(
-            {call.names[i][len(argument) :]: call.avals[i] for i in leaves}
-        )
-        match = next(
-            (r for r, s in results.items() if s == shape and r not in pairs), None
-        )
-        if match is not None:
-            pairs[match] = argument
-    return pairs
-
-
-def _subtrees(outputs: Outputs) -> dict[str, Any]:
-    """The whole result, and what stands directly below it."""
-    groups: dict[str, dict[str, Any]] = {"out": {}}
-    for name, aval in zip(outputs.names, outputs.avals, strict=True):
-        groups["out"][name[len("out") :]] = aval
-        parts = name.split("/")
-        if len(parts) > 1:
-            top = "/".join(parts[:2])
-            groups.setdefault(top, {})[name[len(top) :]] = aval
-    return {name: _shape_of(leaves) for name, leaves in groups.items()}
-
-
-def _shape_of(leaves: Mapping[str, Any]) -> Any:
-    return {key: (aval.shape, aval.dtype) for key, aval in leaves.items()}

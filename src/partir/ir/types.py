@@ -88,3 +88,19 @@ def dtype_bytes(dtype: str) -> float:
     if bits is None:
         return 0.0
     return max(int(bits.group()), 8 if dtype == "i1" else 1) / 8
+
+
+def numpy_name(dtype: str) -> str:
+    """MLIR's name of an element type as numpy and jax spell it.
+
+    >>> [numpy_name(dtype) for dtype in ("f32", "bf16", "ui8", "i1", "complex<f32>")]
+    ['float32', 'bfloat16', 'uint8', 'bool', 'complex64']
+    """
+    known = {"i1": "bool", "complex<f32>": "complex64", "complex<f64>": "complex128"}
+    if dtype in known:
+        return known[dtype]
+    if small := re.fullmatch(r"f(\d+)(E.*)", dtype):  # f8E4M3FN
+        return f"float{small[1]}_{small[2].lower()}"
+    kinds = {"f": "float", "bf": "bfloat", "i": "int", "ui": "uint"}
+    plain = re.fullmatch(r"(bf|f|ui|i)(\d+)", dtype)
+    return f"{kinds[plain[1]]}{plain[2]}" if plain else dtype

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -10,21 +9,25 @@ from typing import Any, Literal
 from partir.errors import PartitionError
 from partir.ir.core import Program
 from partir.mesh import Mesh
+from partir.partition.patterns import pattern_text
 from partir.partition.propagate import propagate
+from partir.partition.requirements import Requirements
 from partir.partition.state import Graph, Origin, State
 from partir.partition.stepped import find_stepped
 from partir.partition.values import OpView, Value, Values
-from partir.rules.nest import UNDECIDED, WHOLE
+
+Kind = Literal["tile", "atomic", "choose", "skip", "propagate"]
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
     """One action as it was taken, for the record and to take it again.
 
-    `target` is a value's or an op's name; `dim` is the dimension or factor.
+    `target` is a value's or an op's name; `dim` is the dimension or factor. A tactic
+    that propagates between its actions has that on record too, since it orders axes.
     """
 
-    kind: Literal["tile", "atomic", "choose", "skip"]
+    kind: Kind
     target: str
     axis: str
     dim: int | None = None
@@ -32,7 +35,7 @@ class Action:
 
     def __str__(self) -> str:
         """As the tactic would write it."""
-        parts = [repr(self.target), repr(self.axis)]
+        parts = [repr(text) for text in (self.target, self.axis) if text]
         if self.dim is not None:
             parts.insert(1, str(self.dim))
         if self.at != "everywhere":
@@ -40,7 +43,7 @@ class Action:
         return f"{self.kind}({', '.join(parts)})"
 
 
-class Partition:
+class Partition(Requirements):
     """The partition under way, as tactics see it.
 
     Example:
@@ -58,12 +61,11 @@ class Partition:
         lowering: Callable[[State], Any] | None = None,
     ) -> None:
         """Start with nothing decided; `lowering` answers `collectives`."""
+        super().__init__(State(Graph(program), mesh), Values(program))
         self.program = program
         self.mesh = mesh
-        self.state = State(Graph(program), mesh)
-        self.names = Values(program)
-        self.tactics: list[str] = []
         self.actions: list[Action] = []
+        self._propagated: list[tuple[int, str]] = []
         self._lowering = lowering
         self._stepped: set[tuple[int, int]] | None = None
 
@@ -71,15 +73,15 @@ class Partition:
 
     def values(self, pattern: Any = "**") -> list[Value]:
         """Arguments, tags and, by ``%`` address, inner values that match a pattern."""
-        return [self.view(v, d) for _, v, d in self.names.matching(pattern)]
+        return [self.view(*named) for named in self.names.matching(pattern)]
 
     def results(self, pattern: Any = "**") -> list[Value]:
         """Results that match a pattern on their names, ``out/…``."""
-        return [self.view(v, d) for _, v, d in self.names.results_matching(pattern)]
+        return [self.view(*named) for named in self.names.results_matching(pattern)]
 
-    def view(self, value: int, dims: tuple[int, ...]) -> Value:
-        """A value by number, with the dimensions that users see."""
-        return Value(self.state, self.names, value, dims)
+    def view(self, name: str, value: int, dims: tuple[int, ...]) -> Value:
+        """A value by number, with the name and the dimensions that users see."""
+        return Value(self.state, self.names, value, dims, name)
 
     def conflicts(self) -> list[OpView]:
         """Ops that propagation left, with the loops that they could have."""
@@ -98,12 +100,14 @@ class Partition:
 
     def mark(self) -> Any:
         """A point that `undo` can return to."""
-        return self.state.mark(), len(self.actions)
+        return self.state.mark(), len(self.actions), list(self._propagated)
 
     def undo(self, mark: Any) -> None:
         """Take back every decision since the mark."""
-        self.state.undo(mark[0])
-        del self.actions[mark[1] :]
+        state, actions, propagated = mark
+        self.state.undo(state)
+        del self.actions[actions:]
+        self._propagated = list(propagated)
 
     def stepped_dims(self, value: Value) -> tuple[int, ...]:
         """Dimensions that a loop indexes one slice at a time (stacked layers)."""
@@ -116,17 +120,17 @@ class Partition:
 
     def tile(self, value: Value | str, dim: int, axis: str) -> None:
         """Split a value along a dimension over a mesh axis."""
-        size = self.state.require_axis(axis)
-        for view in self._resolve(value):
-            inner = self._dimension(view, dim)
-            home = self.state.homes[axis][view.number]
-            if home == inner:
-                continue
-            self._require_undecided(view, dim, axis, home)
-            self._require_divisible(view, dim, inner, axis, size)
+        size = self.require_axis(axis)
+        found = [(view, self._dimension(view, dim)) for view in self._resolve(value)]
+        homes = self.state.homes[axis]
+        wanted = [(view, inner) for view, inner in found if homes[view.number] != inner]
+        for view, inner in wanted:
+            self._require_undecided(view, inner, axis, homes[view.number])
+            self._require_divisible(view, inner, axis, size)
+        for view, inner in wanted:
             self._choose_if_stuck(view, inner, axis)
             self.state.set_home(view.number, inner, axis, None)
-            self.actions.append(Action("tile", view.unique_name, axis, dim))
+            self._record(Action("tile", view.unique_name, axis, inner))
 
     def atomic(
         self,
@@ -135,20 +139,23 @@ class Partition:
         at: Literal["everywhere", "uses"] = "everywhere",
     ) -> None:
         """Keep a value whole on an axis, everywhere or at its uses only."""
-        self.state.require_axis(axis)
+        self.require_axis(axis)
         if at not in ("everywhere", "uses"):
-            raise PartitionError(f'atomic: at is "everywhere" or "uses", got {at!r}')
-        for view in self._resolve(value):
+            raise self._refused(f'atomic: at is "everywhere" or "uses", got {at!r}')
+        views = self._resolve(value)
+        for view in views:
             home = self.state.homes[axis][view.number]
             if home >= 0 and at == "everywhere":
-                raise PartitionError(
-                    f'{view.name} can\'t be kept whole on axis "{axis}": it is '
-                    f"already tiled on dimension {view.outer(home)} "
-                    f"{self._because(view, axis)}; a later tactic never undoes an "
-                    'earlier one. atomic(..., at="uses") would gather it at its uses'
+                raise self._refused(
+                    f'{view.name} can\'t be kept whole on axis "{axis}": it is already '
+                    f"tiled on dimension {view.outer(home)} over it "
+                    f"{self._because(view, axis)}. A later tactic never undoes an "
+                    f"earlier one: keep it whole {self._before(view, axis)}, or, in a "
+                    'tactic of your own, gather it at its uses: atomic(…, at="uses")'
                 )
+        for view in views:
             self.state.pin(view.number, axis, uses_only=at == "uses")
-            self.actions.append(Action("atomic", view.unique_name, axis, at=at))
+            self._record(Action("atomic", view.unique_name, axis, at=at))
 
     def choose(self, op: OpView | str, factor: int, axis: str) -> None:
         """Put an op into a loop over one of its factors.
@@ -156,111 +163,57 @@ class Partition:
         Operands that are tiled otherwise are moved at this use. `op` is an op from
         `conflicts()`, or the address of one of its results.
         """
-        size = self.state.require_axis(axis)
+        size = self.require_axis(axis)
         node = op.node if isinstance(op, OpView) else self._producer(op)
         address = self.names.node_name(self.state.graph, node)
         nest = self.state.nests[node]
         fitting = [i for i, f in enumerate(nest.factors) if f.size % size == 0]
         if self.state.chosen[axis][node]:
-            raise PartitionError(
-                f'{address} already has a loop over axis "{axis}"; a later tactic '
-                "never undoes an earlier one"
+            raise self._refused(
+                f'{address} already has a loop over axis "{axis}". A later tactic '
+                "never undoes an earlier one: choose before that"
             )
         if factor not in fitting:
-            raise PartitionError(
-                f'{address} can\'t loop over factor {factor} on axis "{axis}" of size '
-                f"{size}; factors that fit: {fitting or 'none'}"
+            raise self._refused(
+                f'{address} can\'t loop over factor {factor!r} on axis "{axis}" of '
+                f"size {size}; factors that fit: "
+                f"{', '.join(map(str, fitting)) or 'none'}"
             )
         self.state.enter(node, factor, axis, Origin(self.state.step))
-        self.actions.append(Action("choose", address, axis, factor))
+        self._record(Action("choose", address, axis, factor))
 
     def skip(self, value: Value, axis: str) -> None:
         """Put on record that a value was left alone."""
-        self.actions.append(Action("skip", value.unique_name, axis))
+        self._record(Action("skip", value.unique_name, axis))
 
     def propagate(self, axis: str | None = None) -> None:
         """Carry decisions as far as the rules tell, on one axis or on all."""
         if axis is not None:
-            self.state.require_axis(axis)
+            self.require_axis(axis)
         for one in [axis] if axis is not None else list(self.mesh):
             propagate(self.state, one)
         self.state.epoch += 1
+        self._propagated.append((self.state.step, axis or ""))
 
-    # Checks
+    def _record(self, action: Action) -> None:
+        """Keep an action, and the propagations of this tactic that went before it."""
+        for step, axis in self._propagated:
+            if step == self.state.step:
+                self.actions.append(Action("propagate", "", axis))
+        self._propagated.clear()
+        self.actions.append(action)
 
     def _resolve(self, value: Value | str) -> Sequence[Value]:
         if isinstance(value, Value):
             return [value]
         found = self.values(value)
         if not found:
-            raise PartitionError(
-                f'no value matches "{value}"; nearest names: '
-                f"{self.names.nearest(str(value))}"
+            text = pattern_text(value)
+            raise self._refused(
+                f'no argument or tag matches "{text}"; nearest names: '
+                f"{self.names.nearest(text)}"
             )
         return found
-
-    def _dimension(self, view: Value, dim: int) -> int:
-        rank = len(view.shape)
-        if isinstance(dim, bool) or not isinstance(dim, int):
-            raise PartitionError(f"{view.name}: a dimension is a number, got {dim!r}")
-        if not -rank <= dim < rank:
-            allowed = f"use 0 to {rank - 1}" if rank else "a scalar can't be tiled"
-            raise PartitionError(
-                f"{view.name} is {view.dtype}{list(view.shape)}: dimension {dim} is "
-                f"out of range, {allowed}"
-            )
-        return view.dims[dim % rank]
-
-    def _require_undecided(self, view: Value, dim: int, axis: str, home: int) -> None:
-        if home == UNDECIDED:
-            return
-        if home == WHOLE:
-            raise PartitionError(
-                f'{view.name} can\'t be tiled on dimension {dim} over axis "{axis}": '
-                f"it is kept whole on that axis {self._because(view, axis)}"
-            )
-        raise PartitionError(
-            f'{view.name} can\'t be tiled on dimension {dim} over axis "{axis}": it is '
-            f"already tiled on dimension {view.outer(home)} over it "
-            f"{self._because(view, axis)}; a later tactic never undoes an earlier one"
-        )
-
-    def _require_divisible(
-        self, view: Value, dim: int, inner: int, axis: str, size: int
-    ) -> None:
-        left = self.state.local_size(view.number, inner)
-        if left % size == 0:
-            return
-        whole = view.shape[dim]
-        tiled = self.state.tilings[view.number][inner]
-        within = f" ({left} left inside {', '.join(tiled)})" if tiled else ""
-        fitting = [
-            str(d)
-            for d, d_inner in enumerate(view.dims)
-            if self.state.local_size(view.number, d_inner) % size == 0
-        ]
-        taken = math.prod(self.mesh.axes[a] for a in tiled)
-        multiple = -(-whole // (size * taken)) * size * taken
-        raise PartitionError(
-            f"{view.name} is {view.dtype}{list(view.shape)}: dimension {dim} of size "
-            f'{whole}{within} does not divide over axis "{axis}" of size {size}; '
-            f"dimensions that do: {', '.join(fitting) or 'none'}; "
-            f"the next multiple is {multiple}"
-        )
-
-    def _because(self, view: Value, axis: str) -> str:
-        origin = self.state.tactic_of(axis, view.number)
-        if origin is None:
-            return ""
-        name = self.tactic_name(origin.step)
-        if origin.node is None:
-            return f'(by tactic "{name}")'
-        via = self.names.node_name(self.state.graph, origin.node)
-        return f'(by tactic "{name}", propagated through {via})'
-
-    def tactic_name(self, step: int) -> str:
-        """Name of the tactic that ran as this step."""
-        return self.tactics[step] if step < len(self.tactics) else f"step {step}"
 
     def _choose_if_stuck(self, view: Value, inner: int, axis: str) -> None:
         """Tiling a stuck op's result means the one loop that gives this tiling."""
@@ -278,12 +231,19 @@ class Partition:
             self.state.enter(node, fitting[0], axis, Origin(self.state.step))
 
     def _producer(self, address: str) -> int:
+        """The op of an address, as `conflicts()` and the record name it."""
+        graph, text = self.state.graph, pattern_text(address)
+        carried = range(len(self.program.ops), len(graph.results))
+        for node in carried if text.startswith("the state carried in ") else ():
+            if self.names.node_name(graph, node) == text:
+                return node
         found = self.names.matching(address)
-        nodes = {self.program.producers.get(value) for _, value, _ in found} - {None}
+        makers = self.program.producers
+        nodes = {makers[value] for _, value, _ in found if value in makers}
         if len(nodes) != 1:
-            raise PartitionError(
-                f'"{address}" names {len(nodes)} ops; choose needs exactly one'
+            many = f"{len(nodes)} ops" if nodes else "no op"
+            raise self._refused(
+                f'choose: "{text}" names {many}, and exactly one is needed; nearest '
+                f"addresses: {self.names.nearest('%' + text.removeprefix('%'))}"
             )
-        node = nodes.pop()
-        assert node is not None
-        return node
+        return nodes.pop()

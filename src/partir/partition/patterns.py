@@ -43,10 +43,15 @@ def pattern_text(pattern: Pattern) -> str:
     """The pattern as the user wrote it."""
     if isinstance(pattern, Optional):
         return pattern_text(pattern.pattern)
-    return pattern if isinstance(pattern, str) else pattern.pattern
+    if isinstance(pattern, re.Pattern) and isinstance(pattern.pattern, str):
+        return pattern.pattern
+    if not isinstance(pattern, str):
+        raise PartitionError(
+            f"a pattern is text, a re.Pattern or partir.optional(...), got {pattern!r}"
+        )
+    return pattern
 
 
-@lru_cache(maxsize=4096)
 def matcher(pattern: Pattern) -> re.Pattern[str]:
     """Regular expression of a pattern, to be `fullmatch`ed.
 
@@ -56,15 +61,19 @@ def matcher(pattern: Pattern) -> re.Pattern[str]:
     True
     >>> bool(matcher("params/*").fullmatch("params/a/b"))
     False
+    >>> bool(matcher("%**/add/0").fullmatch("%step/loss/add/0"))
+    True
     """
+    text = pattern_text(pattern)
     if isinstance(pattern, Optional):
-        return matcher(pattern.pattern)
-    if isinstance(pattern, re.Pattern):
-        return pattern
-    if not isinstance(pattern, str):
-        raise PartitionError(
-            f"a pattern is text, a re.Pattern or partir.optional(...), got {pattern!r}"
-        )
+        pattern = pattern.pattern
+    return pattern if isinstance(pattern, re.Pattern) else _glob(text)
+
+
+@lru_cache(maxsize=4096)
+def _glob(pattern: str) -> re.Pattern[str]:
+    if pattern.startswith("%"):  # an address: its parts begin behind the sign
+        return re.compile("%" + _glob(pattern[1:]).pattern)
     text = ""
     for number, part in enumerate(pattern.split("/")):
         slash = "/" if number else ""
@@ -74,6 +83,6 @@ def matcher(pattern: Pattern) -> re.Pattern[str]:
             inside = ".*?".join(map(re.escape, part.split("*"))).replace(".*?", "[^/]*")
             text += re.escape(slash) + inside
     if pattern.startswith("**/"):
-        rest = matcher(pattern[3:]).pattern
+        rest = _glob(pattern[3:]).pattern
         text = f"(?:[^/]+/)*{rest}"
     return re.compile(text)

@@ -9,6 +9,7 @@ from typing import Any
 
 from partir.errors import nearest
 from partir.ir.core import Program
+from partir.ir.types import numpy_name
 from partir.partition.patterns import matcher, pattern_text
 from partir.partition.state import Conflict, Graph, State
 from partir.rules.factor import notation
@@ -41,17 +42,17 @@ class Values:
         """Results that match."""
         return self._select(pattern, self.results)
 
-    def exactly(self, name: str) -> tuple[int, tuple[int, ...]] | None:
+    def exactly(self, name: str) -> Named | None:
         """The value with this very name, and the user's dimensions of it."""
         found = self._exact.get(name)
         if found is None and name.startswith("%"):
-            found = next(((v, d) for n, v, d in self._inner() if n == name), None)
+            found = next((named for named in self._inner() if named[0] == name), None)
         return found
 
     @cached_property
-    def _exact(self) -> dict[str, tuple[int, tuple[int, ...]]]:
+    def _exact(self) -> dict[str, Named]:
         named = [*self.results, *self.tags, *self.arguments]
-        return {name: (value, dims) for name, value, dims in named}
+        return {one[0]: one for one in named}
 
     def _select(self, pattern: Any, among: list[Named]) -> list[Named]:
         expression = matcher(pattern)
@@ -61,14 +62,31 @@ class Values:
         types = self.program.types
         return [
             (address, value, tuple(range(len(types[value].shape))))
-            for value, address in self.program.addresses.items()
+            for value, address in self.addresses.items()
         ]
+
+    @cached_property
+    def addresses(self) -> dict[int, str]:
+        """A ``%`` address for every op result and every argument of a region."""
+        found = dict(self.program.addresses)
+        for op in self.program.ops:
+            owner = found[op.results[0]].partition("#")[0] if op.results else ""
+            for number, region in enumerate(op.regions if owner else ()):
+                for position, value in enumerate(region.arguments):
+                    found[value] = f"{owner}/region_{number}#{position}"
+        return found
 
     def nearest(self, name: str) -> str:
         """Names close to one that matched nothing."""
         plain = re.sub(r"[*?]+", "", name)
         among = self._inner() if name.startswith("%") else self.arguments + self.tags
         return nearest(plain, dict.fromkeys(n for n, _, _ in among))
+
+    @cached_property
+    def port_dtypes(self) -> dict[int, str]:
+        """Dtypes that only jax knows: a PRNG key's."""
+        ports = (*self.program.results, *self.program.arguments)
+        return {port.value: port.dtype for port in ports if port.dtype[:4] == "key<"}
 
     @cached_property
     def by_value(self) -> dict[int, str]:
@@ -78,13 +96,11 @@ class Values:
 
     def name(self, value: int) -> str:
         """The user's name for a value, else its address."""
-        return self.by_value.get(value) or self.program.addresses.get(
-            value, f"%{value}"
-        )
+        return self.by_value.get(value) or self.addresses.get(value, f"%{value}")
 
     def unique_name(self, value: int) -> str:
         """A name that no other value has: an argument's or result's, or the address."""
-        return self._unique.get(value) or self.program.addresses.get(value, f"%{value}")
+        return self._unique.get(value) or self.addresses.get(value, f"%{value}")
 
     @cached_property
     def _unique(self) -> dict[int, str]:
@@ -94,26 +110,27 @@ class Values:
         """Name of a node: the address of its first result."""
         results = graph.results[node] or graph.program.ops[node].results
         if graph.op(node) is None:
-            return f"the state carried in {self.name(results[0])}"
+            return f"the state carried in {self.unique_name(results[0])}"
         return self.program.addresses.get(results[0], f"%{results[0]}")
 
 
 class Value:
     """A value as tactics see it: its name, shape and place, and how it is tiled."""
 
-    __slots__ = ("_names", "_state", "dims", "number")
+    __slots__ = ("_names", "_state", "dims", "name", "number")
 
     def __init__(
-        self, state: State, names: Values, number: int, dims: tuple[int, ...]
+        self,
+        state: State,
+        names: Values,
+        number: int,
+        dims: tuple[int, ...],
+        name: str = "",
     ) -> None:
         """Wrap value `number`; `dims` are the dimensions that users see."""
         self._state, self._names = state, names
         self.number, self.dims = number, dims
-
-    @property
-    def name(self) -> str:
-        """The user's name, or the ``%`` address."""
-        return self._names.name(self.number)
+        self.name = name or names.name(number)
 
     @property
     def unique_name(self) -> str:
@@ -128,8 +145,9 @@ class Value:
 
     @property
     def dtype(self) -> str:
-        """Element type."""
-        return self._names.program.types[self.number].dtype
+        """Element type as numpy and jax spell it: ``float32``, ``bfloat16``."""
+        port = self._names.port_dtypes.get(self.number)
+        return port or numpy_name(self._names.program.types[self.number].dtype)
 
     @property
     def uses(self) -> int:
@@ -139,10 +157,12 @@ class Value:
     @property
     def source(self) -> str:
         """Where it is made: the user's line, or that it is an argument."""
-        producer = self._names.program.producers.get(self.number)
-        if producer is None:
-            return "argument"
-        return str(self._names.program.ops[producer].location)
+        program = self._names.program
+        producer = program.producers.get(self.number)
+        if producer is not None:
+            return str(program.ops[producer].location)
+        whose = "" if self.number in program.body.arguments else " of a loop or branch"
+        return f"argument{whose}"
 
     @property
     def tiling(self) -> tuple[tuple[str, ...], ...]:
@@ -155,6 +175,11 @@ class Value:
         """Shape on one device, so far."""
         return tuple(self._state.local_size(self.number, d) for d in self.dims)
 
+    @property
+    def type_text(self) -> str:
+        """``float32[8,16]``."""
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]"
+
     def outer(self, dim: int) -> int:
         """The user's number for a dimension of the value."""
         return self.dims.index(dim) if dim in self.dims else dim
@@ -165,7 +190,7 @@ class Value:
 
     def __repr__(self) -> str:
         """Name, type and tiling."""
-        return f"<{self.name}: {self.dtype}{list(self.shape)} {self.tiling}>"
+        return f"<{self.name}: {self.type_text} {self.tiling}>"
 
 
 class OpView:

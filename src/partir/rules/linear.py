@@ -51,6 +51,11 @@ def _the_operand(op: Signature, positions: frozenset[int], zero: Zero) -> bool:
     return True
 
 
+@_linear("dynamic_update_slice")
+def _both_written(op: Signature, positions: frozenset[int], zero: Zero) -> bool:
+    return positions <= {0, 1} and all(i in positions or zero(i) for i in (0, 1))
+
+
 @_linear("divide", "gather", "dynamic_slice", "broadcast_in_dim")
 def _first_operand(op: Signature, positions: frozenset[int], zero: Zero) -> bool:
     floating = not op.results[0].dtype.startswith(("i", "ui"))

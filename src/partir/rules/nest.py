@@ -6,6 +6,7 @@ cached answer, which is what makes propagation and lowering fast.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -73,6 +74,24 @@ class Nest:
             found = Nest(self.signature, (*self.loops, loop))
             self._inside[key] = found
         return found
+
+    def without(self, axes: Collection[str]) -> Nest | None:
+        """This op with the loops over these axes left out; None if that can't be."""
+        made = nest_of(self.signature)
+        for loop in self.loops:
+            if loop.axis in axes:
+                continue
+            index = made.factor_like(loop.factor)
+            if index is None or made.factors[index].size % loop.size:
+                return None
+            made = made.inside(loop.axis, loop.size, index)
+        return made
+
+    def factor_like(self, factor: Factor) -> int | None:
+        """Number of the factor that runs along the same dimensions, if there is one."""
+        wanted = factor.resized(0)
+        numbers = range(len(self.factors))
+        return next((i for i in numbers if self.factors[i].resized(0) == wanted), None)
 
     # What propagation asks
 

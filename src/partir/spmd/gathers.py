@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from partir.ir.types import tensor
-from partir.rules.nest import Nest, nest_of
+from partir.rules.nest import Nest
 from partir.spmd.program import Collective, Compute, SpmdOp
 from partir.spmd.sweep import Sweep, reads_of
 
@@ -35,11 +35,14 @@ def widen_after_gather(sweep: Sweep, ops: Iterator[SpmdOp]) -> list[SpmdOp]:
             continue
         convert = made[place]
         assert isinstance(convert, Compute)
+        nest = convert.nest.without(op.axes)
+        if nest is None:
+            made.append(op)
+            continue
         made[place] = None
         narrow = convert.nest.signature.operands[0].dtype
         value = sweep.new(tensor(sweep.types[op.result].shape, narrow))
         made.append(replace(op, operand=convert.operands[0], result=value))
-        nest = _whole_convert(convert, op)
         made.append(convert._replace(nest=nest, operands=(value,), results=op.results))
         if sweep.reads[op.result] == 1:
             widened[op.result] = len(made) - 1
@@ -53,17 +56,55 @@ def _widens(sweep: Sweep, op: Compute) -> bool:
     return sweep.types[op.results[0]].bytes > sweep.types[op.operands[0]].bytes
 
 
-def _whole_convert(convert: Compute, gather: Collective) -> Nest:
-    """The convert without the loops over what is now gathered before it."""
-    nest = nest_of(convert.nest.signature)
-    for loop in convert.nest.loops:
-        if not (loop.axis in gather.axes and loop.factor.results[0] == gather.dim):
-            number = next(
-                i
-                for i, factor in enumerate(nest.factors)
-                if factor.results == loop.factor.results
-            )
-            nest = nest.inside(loop.axis, loop.size, number)
+def narrow_before_gather(sweep: Sweep, ops: Iterator[SpmdOp]) -> list[SpmdOp]:
+    """Gather the narrow form.
+
+    rewrite:
+        %1 = all_gather 0 {B} %0 ; %2 = convert %1 : f32 -> bf16
+        ->
+        %1 = convert %0 ; %2 = all_gather 0 {B} %1
+    """
+    made: list[SpmdOp] = []
+    gathered: dict[int, int] = {}
+    for op in ops:
+        place = gathered.get(op.operands[0]) if len(op.operands) == 1 else None
+        if place is None or not isinstance(op, Compute) or not _narrows(op):
+            if isinstance(op, Collective) and op.kind == "all_gather":
+                gathered[op.result] = len(made)
+            made.append(op)
+            continue
+        gather = made[place]
+        assert isinstance(gather, Collective)
+        nest = _tiled_convert(sweep, op, gather)
+        if nest is None or sweep.reads[gather.result] != 1:
+            made.append(op)
+            continue
+        value = sweep.new(nest.result_types[0])
+        made[place] = op._replace(
+            nest=nest, operands=(gather.operand,), results=(value,)
+        )
+        made.insert(place + 1, replace(gather, operand=value, result=op.results[0]))
+        gathered = {v: p + (p > place) for v, p in gathered.items()}
+        gathered[op.results[0]] = place + 1
+    return made
+
+
+def _narrows(op: Compute) -> bool:
+    signature = op.nest.signature
+    return signature.kind == _CONVERT and (
+        signature.results[0].bytes < signature.operands[0].bytes
+    )
+
+
+def _tiled_convert(sweep: Sweep, convert: Compute, gather: Collective) -> Nest | None:
+    """The convert inside loops over what is gathered behind it."""
+    nest = convert.nest
+    for axis in gather.axes:
+        dims = [f.results[0] for f in nest.factors]
+        if gather.dim not in dims:
+            return None
+        size = sweep.program.mesh.axes[axis]
+        nest = nest.inside(axis, size, dims.index(gather.dim))
     return nest
 
 
@@ -106,15 +147,24 @@ def _fits(live: np.ndarray, start: int, end: int) -> bool:
 
 
 def _siblings(ops: list[SpmdOp], start: int, end: int) -> bool:
-    """Whether what reads the second move needs nothing that reads the first."""
-    behind = set(ops[start].results)
-    for op in ops[start + 1 : end]:
-        if not behind.isdisjoint(reads_of(op)):
+    """Whether what reads the second move needs nothing that reads the first.
+
+    Ops of one operand (a transpose) are looked through.
+    """
+    behind, moved = set(ops[start].results), set(ops[end].results)
+    for place in range(start + 1, len(ops)):
+        op = ops[place]
+        if place == end:
+            continue
+        reads = set(reads_of(op))
+        if not reads.isdisjoint(moved):
+            if not reads.isdisjoint(behind):
+                return False
+            if reads <= moved:
+                moved.update(op.results)
+        elif not reads.isdisjoint(behind):
             behind.update(op.results)
-    (value,) = ops[end].results
-    readers = (op for op in ops[end + 1 :] if value in reads_of(op))
-    reader = next(readers, None)
-    return reader is None or behind.isdisjoint(reads_of(reader))
+    return True
 
 
 def _live_bytes(sweep: Sweep, ops: list[SpmdOp]) -> np.ndarray:
@@ -126,6 +176,7 @@ def _live_bytes(sweep: Sweep, ops: list[SpmdOp]) -> np.ndarray:
             last[value] = place
         for value in op.results:
             born[value] = last[value] = place
+    last.update(dict.fromkeys(sweep.block.results, len(ops) - 1))
     change = np.zeros(len(ops) + 1)
     for value, place in born.items():
         size = sweep.types[value].bytes

@@ -16,6 +16,7 @@ from partir.ir.types import TensorType
 from partir.mesh import Mesh
 from partir.partition.state import State
 from partir.rules.nest import Nest, Tiling
+from partir.spmd.carried import delay_carried_sums
 from partir.spmd.program import (
     Block,
     Cause,
@@ -53,9 +54,12 @@ class _Lowering:
         self.home: dict[int, int] = {}  # source value -> SPMD value, tiled as at home
         self.ops: list[SpmdOp] = []
         self.splats: dict[int, str] = {}
+        delays = delay_carried_sums(state)
+        self.nests, self.tilings = delays.nests, delays.tilings
+        self.pending = delays.pending
 
     def run(self, out_tilings: tuple[Tiling, ...]) -> SpmdProgram:
-        program, tilings = self.program, self.state.tilings
+        program, tilings = self.program, self.tilings
         for value in program.body.arguments:
             self.home[value] = self.value(value, tilings[value])
         arguments = tuple(self.home[v] for v in program.body.arguments)
@@ -87,7 +91,7 @@ class _Lowering:
     def use(self, source: int, tiling: Tiling, consumer: int | None) -> int:
         """A source value in this tiling, moved here if its home differs."""
         return self.move(
-            self.home[source], source, self.state.tilings[source], tiling, consumer
+            self.home[source], source, self.tilings[source], tiling, consumer
         )
 
     def move(
@@ -116,7 +120,7 @@ class _Lowering:
 
     def arrive(self, value: int, source: int, tiling: Tiling) -> None:
         """A result, just made in `tiling`, goes to its home."""
-        home = self.state.tilings[source]
+        home = self.tilings[source]
         self.home[source] = self.move(value, source, tiling, home, None)
         if source in self.program.splats:
             self.splats[self.home[source]] = self.program.splats[source]
@@ -132,8 +136,8 @@ class _Lowering:
                 self.compute(index)
 
     def compute(self, index: int) -> None:
-        op, nest = self.program.ops[index], self.state.nests[index]
-        needs, tilings, home = nest.needs, self.state.tilings, self.home
+        op, nest = self.program.ops[index], self.nests[index]
+        needs, tilings, home = nest.needs, self.tilings, self.home
         operands = tuple(
             [
                 home[v] if tilings[v] == need else self.use(v, need, index)
@@ -145,11 +149,13 @@ class _Lowering:
         for position, source in enumerate(op.results):
             value = results[position]
             if nest.pending[position]:
-                value = self.reduce(value, source, nest.pending[position], index)
+                delayed = self.pending.get(source, ())
+                pending = [p for p in nest.pending[position] if p[0] not in delayed]
+                value = self.reduce(value, source, pending, index)
             self.arrive(value, source, nest.gives[position])
 
     def reduce(
-        self, value: int, source: int, pending: tuple[tuple[str, str], ...], index: int
+        self, value: int, source: int, pending: list[tuple[str, str]], index: int
     ) -> int:
         cause = Cause(source, index, None)
         for monoid in dict.fromkeys(m for _, m in pending):
@@ -164,7 +170,7 @@ class _Lowering:
     # Control flow: each carried value is a tie, whose nest says how it is tiled.
 
     def control(self, index: int, ties: list[int]) -> None:
-        op, nests = self.program.ops[index], self.state.nests
+        op, nests = self.program.ops[index], self.nests
         operands = [
             self.use(v, self._carried(ties, position, v, nests), index)
             for position, v in enumerate(op.operands)
@@ -177,6 +183,8 @@ class _Lowering:
         trips = trip_count(self.program, index)
         self.ops.append(Control(index, tuple(operands), results, blocks, trips))
         for source, value, tiling in zip(op.results, results, gives, strict=True):
+            pending = [(axis, "sum") for axis in self.pending.get(source, ())]
+            value = self.reduce(value, source, pending, index)
             self.arrive(value, source, tiling)
 
     def block(
@@ -188,7 +196,7 @@ class _Lowering:
             arguments.append(self.value(source, tiling))
             self.arrive(arguments[-1], source, tiling)
         self.region_ops(region)
-        nests = self.state.nests
+        nests = self.nests
         results = tuple(
             self.use(v, self._carried(ties, position, v, nests), index)
             for position, v in enumerate(region.results)

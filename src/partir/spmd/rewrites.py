@@ -10,7 +10,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby
 
-from partir.spmd.gathers import merge_gathers, widen_after_gather
+from partir.spmd.gathers import (
+    merge_gathers,
+    narrow_before_gather,
+    widen_after_gather,
+)
 from partir.spmd.program import (
     SLICE,
     Block,
@@ -115,7 +119,9 @@ def _has_effects(program: SpmdProgram, node: int) -> bool:
 PASSES: tuple[Pass, ...] = (
     scatter_reduced_slices,
     merge_sums,
+    scatter_reduced_slices,  # slices that a merged sum now stands before
     widen_after_gather,
+    narrow_before_gather,
     merge_gathers,
 )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from partir.rules.linear import linear
 from partir.rules.monoids import is_identity
-from partir.rules.nest import Nest, nest_of
+from partir.rules.nest import Nest
 from partir.spmd.program import Collective, Compute, SpmdOp
 from partir.spmd.sweep import Sweep
 
@@ -25,7 +25,8 @@ class _Held:
     def key(self) -> tuple[object, ...]:
         """Reductions merge if these agree."""
         r = self.reduction
-        return r.kind, r.axes, r.dim, r.monoid
+        axes = tuple(sorted(r.axes)) if r.kind == "all_reduce" else r.axes
+        return r.kind, axes, r.dim, r.monoid
 
 
 def merge_sums(sweep: Sweep, ops: Iterator[SpmdOp]) -> list[SpmdOp]:
@@ -106,26 +107,23 @@ def _moved(
 def _without_loops(
     nest: Nest, reduction: Collective, positions: frozenset[int]
 ) -> tuple[Nest, int] | None:
-    """The op outside the loops that a reduce_scatter would come before.
+    """The op as it would stand before the reduction, and the dimension to scatter.
 
-    Only where nothing but the scattered operands is tiled by them. An all_reduce's
-    axes are in no loop of an op that reads its result.
+    An op that loops over the reduction's own axes stays behind it: its iterations read
+    other tiles than those that would be added up. Before a reduce_scatter it leaves
+    those loops, which it can if nothing but the scattered operands is tiled by them.
     """
     if reduction.kind == "all_reduce":
-        return nest, -1
+        return None if set(reduction.axes) & set(nest.axes) else (nest, -1)
     dims = set()
-    outer = nest_of(nest.signature)
     for loop in nest.loops:
         if loop.axis not in reduction.axes:
-            if loop.factor not in outer.factors:
-                return None
-            index = outer.factors.index(loop.factor)
-            outer = outer.inside(loop.axis, loop.size, index)
             continue
         tiled = {i for i, dim in enumerate(loop.factor.operands) if dim is not None}
         scattered = {loop.factor.operands[i] for i in positions}
         if tiled != positions or scattered != {reduction.dim}:
             return None
         dims.add(loop.factor.results[0])
+    outer = nest.without(reduction.axes)
     (dim,) = dims if len(dims) == 1 else (None,)
-    return None if dim is None else (outer, dim)
+    return None if dim is None or outer is None else (outer, dim)

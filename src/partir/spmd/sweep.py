@@ -21,6 +21,7 @@ class Sweep:
         self.program = program
         self.types = list(program.types)
         self.splats = program.splats
+        self.block = program.body  # the one being swept
         self.renamed: dict[int, int] = {}  # values that another one stands in for
 
     @cached_property
@@ -60,7 +61,9 @@ def _block(sweep: Sweep, block: Block, one: Pass) -> Block:
         else op
         for op in block.ops
     )
-    return replace(block, ops=tuple(one(sweep, ops)))
+    listed = list(ops)  # inner blocks first
+    sweep.block = block
+    return replace(block, ops=tuple(one(sweep, iter(listed))))
 
 
 def _rename(renamed: dict[int, int], block: Block) -> Block:

@@ -9,7 +9,7 @@ from typing import Any
 
 from partir.errors import PartitionError, nearest
 from partir.partition.actions import Partition
-from partir.partition.patterns import Optional, Pattern, matcher, pattern_text
+from partir.partition.patterns import Optional, Pattern, pattern_text
 from partir.partition.values import Value
 
 
@@ -28,6 +28,8 @@ class Placement(enum.Enum):
 FIRST_DIVISIBLE_DIM = Placement.FIRST_DIVISIBLE_DIM
 REPLICATED = Placement.REPLICATED
 UNKNOWN = Placement.UNKNOWN
+
+_WISHES = "a dimension, partir.FIRST_DIVISIBLE_DIM, partir.REPLICATED or partir.UNKNOWN"
 
 Wish = int | Placement | Callable[[str, tuple[int, ...], str], Any]
 
@@ -63,16 +65,21 @@ class ManualPartition:
                     f"ManualPartition: {which} maps patterns to dimensions, for "
                     f'example {{"params/*/w1": 1}}; got {given!r}'
                 )
-            for pattern in given:
-                matcher(pattern)
         if not isinstance(self.axis, str):
-            raise PartitionError(f"ManualPartition: axis is a name, got {self.axis!r}")
+            raise PartitionError(
+                f"ManualPartition: axis is a mesh axis's name, got {self.axis!r}"
+            )
         if not self.name:
             object.__setattr__(self, "name", f"manual over {self.axis}")
+        for given in (self.inputs, self.outputs):
+            for pattern, wish in given.items():
+                text = pattern_text(pattern)
+                if not callable(wish):
+                    self._require_wish(wish, f'"{text}"')
 
     def apply(self, partition: Partition) -> None:
         """Take the actions; the schedule propagates them."""
-        partition.state.require_axis(self.axis)
+        partition.require_axis(self.axis)
         for value, wish in self._wishes(partition, self.inputs, outputs=False):
             self._act(partition, value, wish)
         for value, wish in self._wishes(partition, self.outputs, outputs=True):
@@ -81,6 +88,7 @@ class ManualPartition:
     def _wishes(
         self, partition: Partition, given: Mapping[Pattern, Wish], outputs: bool
     ) -> list[tuple[Value, Wish]]:
+        """Each matching value with what the last matching pattern says of it."""
         wishes: dict[int, tuple[Value, Wish]] = {}
         for pattern, wish in given.items():
             look = partition.results if outputs else partition.values
@@ -96,34 +104,51 @@ class ManualPartition:
     ) -> PartitionError:
         text = pattern_text(pattern)
         names = partition.names
-        close = (
-            nearest(text, [n for n, _, _ in names.results])
-            if outputs
-            else names.nearest(text)
-        )
-        kind = "result" if outputs else "argument or tag"
+        if outputs:
+            kind = "result"
+            close = nearest(text, [name for name, _, _ in names.results])
+        else:
+            kind = "inner value" if text.startswith("%") else "argument or tag"
+            close = names.nearest(text)
+        hint = ""
+        if not outputs and names.results_matching(pattern):
+            hint = f'. It names a result: write outputs={{"{text}": …}}'
         return PartitionError(
             f'tactic "{self.name}": pattern "{text}" matches no {kind} of '
-            f"{partition.program.name}; nearest names: {close}. If that is meant, "
-            f'write partir.optional("{text}")'
+            f"{partition.program.name}; nearest names: {close}{hint}. If it may match "
+            f'nothing, write partir.optional("{text}")'
         )
 
     def _act(self, partition: Partition, value: Value, wish: Any) -> None:
-        if callable(wish) and not isinstance(wish, Placement):
-            wish = wish(value.name, value.shape, value.dtype)
+        if callable(wish):
+            wish = self._ask(wish, value)
         if wish is UNKNOWN:
             return
         if wish is REPLICATED:
             partition.atomic(value, self.axis)
         elif wish is FIRST_DIVISIBLE_DIM:
             self._first_divisible(partition, value)
-        elif isinstance(wish, int) and not isinstance(wish, bool):
-            partition.tile(value, wish, self.axis)
         else:
+            partition.tile(value, wish, self.axis)
+
+    def _ask(self, wish: Any, value: Value) -> Any:
+        name = getattr(wish, "__name__", repr(wish))
+        try:
+            said = wish(value.name, value.shape, value.dtype)
+        except Exception as error:
             raise PartitionError(
-                f'tactic "{self.name}" says {wish!r} for {value.name}: say a '
-                "dimension, partir.FIRST_DIVISIBLE_DIM, partir.REPLICATED or "
-                "partir.UNKNOWN"
+                f'tactic "{self.name}": {name}({value.name!r}, {value.shape}, '
+                f"{value.dtype!r}) raised {type(error).__name__}: {error}. A callable "
+                f"takes (name, shape, dtype) and returns {_WISHES}"
+            ) from error
+        self._require_wish(said, value.name, f" (from {name})")
+        return said
+
+    def _require_wish(self, wish: Any, what: str, source: str = "") -> None:
+        whole = hasattr(wish, "__index__") and not isinstance(wish, bool)
+        if not whole and not isinstance(wish, Placement):
+            raise PartitionError(
+                f'tactic "{self.name}" says {wish!r} for {what}{source}: say {_WISHES}'
             )
 
     def _first_divisible(self, partition: Partition, value: Value) -> None:

@@ -7,10 +7,11 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from partir.errors import PartitionError
-from partir.partition.actions import Action, Partition
+from partir.partition.actions import Action, Kind, Partition
+from partir.partition.patterns import pattern_text
 from partir.tactics.schedule import Schedule
 
 _FORMAT = "partir schedule 1"
@@ -37,6 +38,8 @@ class Recorded:
             elif action.kind == "choose":
                 assert action.dim is not None
                 partition.choose(action.target, action.dim, action.axis)
+            elif action.kind == "propagate":
+                partition.propagate(action.axis or None)
 
     def __str__(self) -> str:
         """The tactic as the actions that it takes."""
@@ -69,18 +72,20 @@ def layout_actions(
     partition: Partition, pattern: Any, name: str
 ) -> list[tuple[str, list[Action]]]:
     """The layout of matching inputs: a tactic for each axis, in the order decided."""
-    values = partition.values(pattern)
+    arguments = {value for _, value, _ in partition.names.arguments}
+    values = [v for v in partition.values(pattern) if v.number in arguments]
     if not values:
+        text = pattern_text(pattern)
         raise PartitionError(
-            f'input_schedule: no input matches "{pattern}"; nearest names: '
-            f"{partition.names.nearest(str(pattern))}"
+            f'input_schedule: no argument matches "{text}"; nearest names: '
+            f"{partition.names.nearest(text)}"
         )
     order: dict[tuple[int, str], list[Action]] = {}
     for value in values:
         for dim, axes in enumerate(value.tiling):
             for axis in axes:
                 epoch = partition.state.value_origins[(axis, value.number)].epoch
-                action = Action("tile", value.name, axis, dim)
+                action = Action("tile", value.unique_name, axis, dim)
                 order.setdefault((epoch, axis), []).append(action)
     return [
         (f"{name} over {axis}", actions)
@@ -97,8 +102,11 @@ def save_schedule(schedule: Schedule, path: str | os.PathLike[str]) -> None:
     text = json.dumps({"format": _FORMAT, "tactics": tactics}, indent=1)
     target = Path(path)
     part = target.with_name(target.name + ".part")
-    part.write_text(text + "\n")
-    part.replace(target)
+    try:
+        part.write_text(text + "\n")
+        part.replace(target)
+    except OSError as error:
+        raise PartitionError(f"can't write {target}: {error.strerror}") from None
 
 
 def load_schedule(path: str | os.PathLike[str]) -> Schedule:
@@ -120,11 +128,24 @@ def load_schedule(path: str | os.PathLike[str]) -> Schedule:
             raise ValueError(f"its format is not {_FORMAT!r}")
         return Schedule(
             [
-                Recorded(t["name"], tuple(Action(**a) for a in t["actions"]))
+                Recorded(str(t["name"]), tuple(_action(a) for a in t["actions"]))
                 for t in data["tactics"]
             ]
         )
     except OSError as error:
         raise PartitionError(f"can't read {path}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except KeyError as error:
+        raise PartitionError(
+            f"{path} is not a saved schedule: it has no {error}"
+        ) from None
+    except (ValueError, TypeError, AttributeError) as error:
         raise PartitionError(f"{path} is not a saved schedule: {error}") from None
+
+
+def _action(data: Any) -> Action:
+    """An action as `save_schedule` wrote it."""
+    action = Action(**data)
+    needs_dim = action.kind in ("tile", "choose")
+    if action.kind not in get_args(Kind) or needs_dim != isinstance(action.dim, int):
+        raise ValueError(f"{data} is no action")
+    return action

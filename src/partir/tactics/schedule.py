@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -36,10 +36,16 @@ class Schedule:
         """Check that every element is a tactic."""
         object.__setattr__(self, "tactics", tuple(self.tactics))
         for number, tactic in enumerate(self.tactics):
-            if not callable(getattr(tactic, "apply", None)):
+            if isinstance(tactic, (list, tuple)):
+                raise PartitionError(
+                    f"schedule element {number} is a {type(tactic).__name__}: to nest "
+                    "schedules write partir.Schedule([...]), or join the lists"
+                )
+            if isinstance(tactic, type) or not is_tactic(tactic):
                 raise PartitionError(
                     f"schedule element {number} is {tactic!r}, which is no tactic: a "
-                    "tactic has apply(partition), as partir.ManualPartition does"
+                    "tactic is an object with apply(partition), for example "
+                    'partir.ManualPartition({"x": 0}, axis="B")'
                 )
 
     @property
@@ -62,14 +68,19 @@ class Schedule:
             partition.propagate()
 
 
+def is_tactic(given: Any) -> bool:
+    """Whether this can be applied."""
+    return callable(getattr(given, "apply", None))
+
+
 def as_schedule(given: Any) -> Schedule:
-    """Accept a schedule, one tactic, or a sequence of them."""
+    """Accept a schedule, one tactic, or several of them in order."""
     if isinstance(given, Schedule):
         return given
-    if callable(getattr(given, "apply", None)):
+    if is_tactic(given) and not isinstance(given, type):
         return Schedule([given])
-    if isinstance(given, Sequence) and not isinstance(given, str):
-        return Schedule(given)
+    if isinstance(given, Iterable) and not isinstance(given, str | Mapping | set):
+        return Schedule(list(given))
     raise PartitionError(
         f"a schedule is a list of tactics, got {type(given).__name__}: {given!r}"
     )

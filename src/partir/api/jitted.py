@@ -1,0 +1,146 @@
+"""`Jitted`: what `partir.jit` returns, a cache of partitioned programs by signature."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+
+from partir.api.partitioned import Partitioned
+from partir.api.running import Running, partition_program
+from partir.errors import PartitionError
+from partir.execute.compiled import Compiled
+from partir.execute.runner import SignatureMiss
+from partir.frontend.arguments import Call, flatten_call, quick_flatten
+from partir.frontend.parameters import Options, Parameters
+from partir.frontend.trace import function_name, trace_call, trace_settings
+from partir.mesh import Mesh
+from partir.tactics.schedule import as_schedule
+
+
+class Jitted:
+    """A function that is partitioned at its first call for each signature."""
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        mesh: Any,
+        schedule: Any,
+        options: Options,
+        running: Running,
+        carry: Mapping[str, str] | None = None,
+    ) -> None:
+        """Made by `partir.jit`."""
+        self._fn = refuse_partitioned(fn)
+        functools.update_wrapper(self, fn, updated=())
+        self._options, self._parameters = options, Parameters.of(fn, options)
+        self._mesh, self._schedule = Mesh.of(mesh), as_schedule(schedule)
+        self._running, self._carry = running, carry
+        self._known: dict[Any, Partitioned] = {}
+        self._compiled: dict[Any, Compiled] = {}
+        self._warm: dict[Any, _Variants] = {}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run on the mesh; partitions first if this signature is new."""
+        try:
+            key, leaves = self._quick(args, kwargs)
+            variants = self._warm.get(key)
+            compiled = None if variants is None else variants.find(leaves)
+            if compiled is not None:
+                return compiled.run(leaves)
+        except (SignatureMiss, TypeError, ValueError):
+            pass  # below every argument is checked: that finds out what is wrong
+        call, arrays = flatten_call(self._parameters, args, kwargs)
+        compiled = self._compile(call)
+        key, leaves = self._quick(args, kwargs)
+        self._warm.setdefault(key, _Variants()).add(leaves, compiled)
+        return compiled.run_placed(arrays)
+
+    def _quick(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Any, list[Any]]:
+        tree, statics, leaves = quick_flatten(self._parameters, args, kwargs)
+        return (tree, statics, trace_settings(self._mesh)), leaves
+
+    def __get__(self, owner: Any, kind: Any = None) -> Any:
+        """A method, if this was defined in a class."""
+        return self if owner is None else types.MethodType(self, owner)
+
+    def partitioned(self, *args: Any, **kwargs: Any) -> Partitioned:
+        """The record for this signature, without running. Shapes will do."""
+        return self._partition(flatten_call(self._parameters, args, kwargs)[0])
+
+    def lower(self, *args: Any, **kwargs: Any) -> Any:
+        """As `jax.jit(fn).lower`: a computation that can be compiled ahead of time."""
+        call, _ = flatten_call(self._parameters, args, kwargs)
+        return self._compile(call).lower(*args, **kwargs)
+
+    def _partition(self, call: Call) -> Partitioned:
+        key = call.key, trace_settings(self._mesh)
+        if key not in self._known:
+            program = trace_call(self._fn, call, self._mesh, self._carry)
+            self._known[key] = partition_program(
+                program,
+                self._mesh,
+                self._schedule,
+                self._fn,
+                self._options,
+                self._running,
+            )
+        return self._known[key]
+
+    def _compile(self, call: Call) -> Compiled:
+        key = call.key, trace_settings(self._mesh)
+        if key not in self._compiled:
+            self._compiled[key] = self._partition(call).compile()
+        return self._compiled[key]
+
+    def __repr__(self) -> str:
+        """Function, mesh and schedule."""
+        name = function_name(self._fn)
+        return f"<partir.jit({name}) on {self._mesh}: {self._schedule.name}>"
+
+
+class _Variants:
+    """Programs for calls of one tree; shapes are looked at if there are several."""
+
+    def __init__(self) -> None:
+        self._by_shapes: dict[Any, Compiled] = {}
+
+    def add(self, leaves: Sequence[Any], compiled: Compiled) -> None:
+        self._by_shapes[_shapes(leaves)] = compiled
+
+    def find(self, leaves: Sequence[Any]) -> Compiled | None:
+        if len(self._by_shapes) > 1:
+            return self._by_shapes.get(_shapes(leaves))
+        return next(iter(self._by_shapes.values()), None)
+
+
+def _shapes(leaves: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(map(_shape, leaves))
+
+
+def _shape(leaf: Any) -> Any:
+    """Equal only for leaves of one signature; cheap."""
+    if isinstance(leaf, jax.Array):
+        return leaf.aval
+    if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
+        return leaf.shape, leaf.dtype
+    kind = type(leaf)
+    return kind if kind in (bool, int, float, complex) else (kind, leaf)
+
+
+def refuse_partitioned(fn: Any) -> Callable[..., Any]:
+    """Only functions that are not partitioned yet."""
+    if isinstance(fn, Jitted):
+        raise PartitionError(
+            f"{fn!r} is partitioned already: partition the function itself, with all "
+            "tactics in one schedule"
+        )
+    if not callable(fn):
+        raise PartitionError(f"jit takes a function, got {fn!r}")
+    found: Callable[..., Any] = fn
+    return found

@@ -1,0 +1,56 @@
+"""From a program and a schedule to a `Partitioned` that knows where it will run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from partir.api.partitioned import Partitioned
+from partir.api.pipeline import run_schedule
+from partir.errors import PartitionError
+from partir.frontend.parameters import Options
+from partir.ir.core import Program
+from partir.mesh import Mesh
+from partir.tactics.schedule import Schedule
+
+
+@dataclass(frozen=True)
+class Running:
+    """Where and how to run, and what not to put up with."""
+
+    devices: Any = None
+    compiler_options: Mapping[str, Any] | None = None
+    strict: bool = False
+
+
+def partition_program(
+    program: Program,
+    mesh: Mesh,
+    schedule: Schedule,
+    fn: Callable[..., Any] | None,
+    options: Options,
+    running: Running,
+) -> Partitioned:
+    """Apply the schedule; `strict` refuses ops that are computed whole."""
+    made, steps = run_schedule(program, mesh, schedule)
+    partitioned = Partitioned(
+        made,
+        steps,
+        fn=fn,
+        options=options,
+        devices=running.devices,
+        compiler_options=running.compiler_options,
+    )
+    if running.strict and partitioned.replicated_ops:
+        listed = "\n  ".join(map(str, partitioned.replicated_ops[:10]))
+        raise PartitionError(
+            f"strict: {len(partitioned.replicated_ops)} ops are computed whole:\n"
+            f"  {listed}"
+        )
+    return partitioned
+
+
+def real_mesh(mesh: Any) -> Any:
+    """A jax mesh brings its devices along."""
+    return mesh if getattr(mesh, "devices", None) is not None else None

@@ -1,0 +1,51 @@
+"""Ahead of time: jax's stages, called like the original function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from partir.execute.interface import Interface
+from partir.frontend.arguments import flatten_call
+
+Run = Callable[[list[Any], Any], Any]
+"""Runs an executable on the arrays of a call."""
+
+
+class Lowered:
+    """jax's lowered computation; `compile` gives a callable in the user's own trees."""
+
+    def __init__(self, lowered: Any, interface: Interface, run: Run) -> None:
+        """Made by `Compiled.lower`."""
+        self._lowered, self._interface, self._run = lowered, interface, run
+
+    def compile(self, compiler_options: Mapping[str, Any] | None = None) -> Executable:
+        """Compile with XLA."""
+        options = None if compiler_options is None else dict(compiler_options)
+        made = self._lowered.compile(options)
+        return Executable(made, self._interface, self._run)
+
+    def __getattr__(self, name: str) -> Any:
+        """All else as jax has it: as_text, compiler_ir, cost_analysis, …"""
+        return getattr(self._lowered, name)
+
+
+class Executable:
+    """jax's compiled computation; called like the function, without static arguments.
+
+    For one signature: any other call is a PartitionError.
+    """
+
+    def __init__(self, executable: Any, interface: Interface, run: Run) -> None:
+        """Made by `Lowered.compile`."""
+        self._executable, self._interface, self._run = executable, interface, run
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run on the devices."""
+        given, arrays = flatten_call(self._interface.parameters, args, kwargs)
+        self._interface.require(given)
+        return self._run(arrays, self._executable)
+
+    def __getattr__(self, name: str) -> Any:
+        """All else as jax has it: as_text, memory_analysis, cost_analysis, …"""
+        return getattr(self._executable, name)

@@ -1,0 +1,208 @@
+"""Sums that a loop only accumulates are done once, after the loop.
+
+If a loop's body does nothing with a carried value but add summands to it that still
+have to be summed over a mesh axis (or write such slices into zeros), the carry itself
+can stay unsummed: ``loop(acc + all_reduce g)`` becomes ``all_reduce(loop(acc + g))``.
+Gradient accumulation then pays one reduction per parameter and step.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from partir.ir.core import Op, Program, Region
+from partir.partition.state import State
+from partir.rules.linear import linear
+from partir.rules.monoids import is_identity
+from partir.rules.nest import Nest, Tiling
+
+Axes = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Delays:
+    """Nests and tilings to lower with, and the sums that values still wait for."""
+
+    nests: list[Nest]
+    tilings: list[Tiling]
+    pending: dict[int, Axes]
+
+
+def delay_carried_sums(state: State) -> Delays:
+    """Leave sums pending through loops wherever that is sound; inner loops first."""
+    delays = Delays(list(state.nests), list(state.tilings), {})
+    program = state.graph.program
+    loops = [i for i, op in enumerate(program.ops) if len(op.regions) == 2]
+    if loops:
+        finder = _Finder(state, delays)
+        for index in reversed(loops):
+            for tie in state.graph.owned.get(index, ()):
+                finder.delay(program.ops[index], tie)
+    return delays
+
+
+@dataclass(frozen=True)
+class _Chain:
+    """Ops that a carried value goes through, and what is added to it on the way."""
+
+    values: tuple[int, ...]
+    links: tuple[int, ...]
+    summands: tuple[int, ...]
+
+
+class _Finder:
+    def __init__(self, state: State, delays: Delays) -> None:
+        self.state, self.delays = state, delays
+        self.program: Program = state.graph.program
+        self.reads = Counter(_all_reads(self.program))
+
+    def delay(self, loop: Op, tie: int) -> None:
+        """Leave one carry pending, if it qualifies."""
+        body = loop.regions[1]
+        sources = self.state.graph.operands[tie]
+        targets = self.state.graph.results[tie]
+        if len(sources) != 2 or len(targets) != 3:
+            return
+        (init, out), (argument, tested, result) = sources, targets
+        once = self.reads[argument] == 1 and self.reads[out] == 1
+        if not once or self.reads[tested] or not self._zero(init):
+            return
+        chain = self._follow(argument, out, body)
+        if chain is None or not chain.summands:
+            return
+        axes = self._shared_axes(chain)
+        if axes and self._worth_it(chain, axes):
+            self._apply(chain, axes, tie, init, tested, result)
+
+    # Finding
+
+    def _follow(self, argument: int, out: int, body: Region) -> _Chain | None:
+        """From the body's argument to what it returns, through linear ops only."""
+        inside, value = set(body.ops), argument
+        values = [argument]
+        links: list[int] = []
+        summands: list[int] = []
+        while value != out:
+            readers = self.program.uses.get(value, ())
+            if len(readers) != 1 or readers[0] not in inside:
+                return None
+            op = self.program.ops[readers[0]]
+            found = self._summands(op, inside, skip=value)
+            flowing = {value, *found}
+            positions = {i for i, v in enumerate(op.operands) if v in flowing}
+            if not self._passes(op, positions):
+                return None
+            for summand in found.values():
+                values += summand.values
+                links += summand.links
+                summands += summand.summands
+            value = op.results[0]
+            values.append(value)
+            links.append(readers[0])
+        return _Chain(tuple(values), tuple(links), tuple(summands))
+
+    def _summands(self, op: Op, inside: set[int], skip: int) -> dict[int, _Chain]:
+        found = {}
+        for operand in op.operands:
+            chain = self._summand(operand, inside) if operand != skip else None
+            if chain is not None:
+                found[operand] = chain
+        return found
+
+    def _summand(self, value: int, inside: set[int]) -> _Chain | None:
+        """A value that waits for a sum, or a linear op of such."""
+        producer = self.program.producers.get(value)
+        if producer not in inside or producer is None or self.reads[value] != 1:
+            return None
+        if self._sums(value, producer):
+            return _Chain((value,), (), (value,))
+        op = self.program.ops[producer]
+        if op.regions:
+            return None
+        found = self._summands(op, inside, skip=-1)
+        positions = {i for i, v in enumerate(op.operands) if v in found}
+        if not positions or not self._passes(op, positions):
+            return None
+        chains = list(found.values())
+        return _Chain(
+            (*(v for c in chains for v in c.values), value),
+            (*(x for c in chains for x in c.links), producer),
+            tuple(s for c in chains for s in c.summands),
+        )
+
+    def _sums(self, value: int, producer: int) -> Axes:
+        """Mesh axes over which a value still has to be summed."""
+        if value in self.delays.pending:
+            return self.delays.pending[value]
+        op = self.program.ops[producer]
+        if op.regions:
+            return ()
+        pending = self.delays.nests[producer].pending[op.results.index(value)]
+        return tuple(axis for axis, monoid in pending if monoid == "sum")
+
+    def _passes(self, op: Op, positions: set[int]) -> bool:
+        plain = len(op.results) == 1 and not op.regions
+        if not plain or self.reads[op.results[0]] != 1:
+            return False
+        return linear(
+            op.signature, frozenset(positions), lambda i: self._zero(op.operands[i])
+        )
+
+    def _zero(self, value: int) -> bool:
+        splat = self.program.splats.get(value)
+        return is_identity("sum", self.program.types[value], splat)
+
+    def _shared_axes(self, chain: _Chain) -> Axes:
+        producers = self.program.producers
+        each = [set(self._sums(v, producers[v])) for v in chain.summands]
+        shared = set.intersection(*each)
+        return tuple(axis for axis in self.state.mesh if axis in shared)
+
+    def _worth_it(self, chain: _Chain, axes: Axes) -> bool:
+        """A sharded carry is kept whole only if that saves bytes, not just calls."""
+        tilings = self.delays.tilings
+        sharded = any(
+            axis in axes for v in chain.values for dim in tilings[v] for axis in dim
+        )
+        types = self.program.types
+        largest = max(types[v].bytes for v in chain.summands)
+        return not sharded or largest >= types[chain.values[-1]].bytes
+
+    # Applying
+
+    def _apply(
+        self, chain: _Chain, axes: Axes, tie: int, init: int, tested: int, result: int
+    ) -> None:
+        nodes = [*chain.links, tie, *self._cone(init)]
+        nests = {node: self.delays.nests[node].without(axes) for node in nodes}
+        if any(nest is None for nest in nests.values()):
+            return
+        for node, nest in nests.items():
+            assert nest is not None
+            self.delays.nests[node] = nest
+        made = [v for node in self._cone(init) for v in self.program.ops[node].results]
+        for value in (*chain.values, tested, *made):
+            self.delays.tilings[value] = tuple(
+                tuple(axis for axis in dim if axis not in axes)
+                for dim in self.delays.tilings[value]
+            )
+        for value in (*chain.values, result):
+            self.delays.pending[value] = axes
+
+    def _cone(self, value: int) -> list[int]:
+        """Ops that make a known constant; they were cloned for this one use."""
+        node = self.program.producers.get(value)
+        if node is None or self.reads[value] != 1:
+            return []
+        operands = self.program.ops[node].operands
+        return [node, *(n for v in operands for n in self._cone(v))]
+
+
+def _all_reads(program: Program) -> Iterator[int]:
+    for op in program.ops:
+        yield from op.operands
+        for region in op.regions:
+            yield from region.results
+    yield from program.body.results

@@ -1,0 +1,153 @@
+"""Gathers of narrow forms, and of one value twice."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import Array, lax
+
+from partir.spmd.gathers import merge_gathers, widen_after_gather
+from partir.spmd.rewrites import rewrite
+from tests.spmd.lowered import (
+    B2M2,
+    B4M2,
+    M2,
+    ROWS,
+    WHOLE,
+    W,
+    X,
+    Y,
+    lowered,
+    steps,
+)
+
+pytestmark = pytest.mark.usefixtures("x64")
+
+
+# widen_after_gather
+
+NARROW = X.astype(np.float32)
+
+
+def test_the_narrow_form_is_gathered() -> None:
+    def widen(x: Array) -> Array:
+        return x.astype(jnp.float64)
+
+    case = lowered(widen, NARROW, axes=M2, tactics=[("M", {"x": 0})], to=[WHOLE])
+    assert case.steps == ["convert", "all_gather 0 M"]
+    assert case.after(widen_after_gather) == ["all_gather 0 M", "convert"]
+
+
+def test_gathers_of_two_dimensions_both_come_before_the_convert() -> None:
+    def widen(x: Array) -> Array:
+        return x.astype(jnp.float64)
+
+    tactics = [("B", {"x": 0}), ("M", {"x": 1})]
+    case = lowered(widen, NARROW, axes=B4M2, tactics=tactics, to=[WHOLE])
+    assert case.steps == ["convert", "all_gather 0 B", "all_gather 1 M"]
+    made = case.after(widen_after_gather)
+    assert made == ["all_gather 0 B", "all_gather 1 M", "convert"]
+
+
+def test_a_gather_of_one_axis_leaves_the_convert_tiled_on_the_other() -> None:
+    def widen(x: Array) -> Array:
+        return x.astype(jnp.float64)
+
+    tactics = [("B", {"x": 0}), ("M", {"x": 0})]
+    to = [(("B",), ())]
+    case = lowered(widen, NARROW, axes=B4M2, tactics=tactics, to=to)
+    assert case.steps == ["convert", "all_gather 0 M"]
+    assert case.after(widen_after_gather) == ["all_gather 0 M", "convert"]
+
+
+def test_a_narrowing_convert_stays_before_the_gather() -> None:
+    def narrow(x: Array) -> Array:
+        return x.astype(jnp.float32)
+
+    case = lowered(narrow, X, axes=M2, tactics=[("M", {"x": 0})], to=[WHOLE])
+    assert case.after(widen_after_gather) == case.steps
+
+
+def test_a_narrowing_convert_comes_before_the_gather() -> None:
+    def narrow(x: Array, w: Array) -> Array:
+        return x @ w.astype(jnp.float32)
+
+    case = lowered(
+        narrow, NARROW, W, axes=M2, tactics=[("M", {"w": 0})], gathered={"w": "M"}
+    )
+    assert case.steps == ["all_gather 0 M", "convert", "dot_general"]
+    assert steps(rewrite(case.spmd)) == ["convert", "all_gather 0 M", "dot_general"]
+
+
+def test_a_wide_value_with_another_reader_stays() -> None:
+    def both(x: Array) -> tuple[Array, Array]:
+        wide = x.astype(jnp.float64)
+        return wide, jnp.sin(wide)
+
+    tactics = [("M", {"x": 0})]
+    case = lowered(both, NARROW, axes=M2, tactics=tactics, to=[WHOLE, ROWS])
+    assert case.after(widen_after_gather) == case.steps
+
+
+# merge_gathers
+
+GATHERED = {"tactics": [("M", {"w": 0})], "gathered": {"w": "M"}, "axes": M2}
+
+
+def test_siblings_share_a_gather() -> None:
+    def siblings(x: Array, y: Array, w: Array) -> tuple[Array, Array]:
+        return x @ w, y @ w
+
+    case = lowered(siblings, X, Y, W, **GATHERED)
+    assert case.steps == ["all_gather 0 M", "dot_general"] * 2
+    made = case.after(merge_gathers)
+    assert made == ["all_gather 0 M", "dot_general", "dot_general"]
+
+
+def test_siblings_whose_results_are_read_later_share_a_gather() -> None:
+    def siblings(x: Array, y: Array, w: Array) -> Array:
+        left, right = x @ w, y @ w
+        return jnp.sin(left) * jnp.cos(right)
+
+    case = lowered(siblings, X, Y, W, **GATHERED)
+    assert case.steps.count("all_gather 0 M") == 2
+    assert case.after(merge_gathers).count("all_gather 0 M") == 1
+
+
+def test_forward_and_backward_gather_each() -> None:
+    def chain(x: Array, w: Array) -> Array:
+        return lax.dot_general(jnp.tanh(x @ w), w, (((1,), (1,)), ((), ())))
+
+    case = lowered(chain, X, W, **GATHERED)
+    assert case.steps.count("all_gather 0 M") == 2
+    assert case.after(merge_gathers) == case.steps
+
+
+def test_forward_and_backward_gather_each_if_one_is_transposed() -> None:
+    def chain(x: Array, w: Array) -> Array:
+        return jnp.tanh(x @ w) @ w.T
+
+    case = lowered(chain, X, W, **GATHERED)
+    assert case.steps.count("all_gather 0 M") == 2
+    assert case.after(merge_gathers) == case.steps
+
+
+def test_a_gather_is_not_kept_past_a_peak_of_memory() -> None:
+    def peak(x: Array, y: Array, w: Array) -> tuple[Array, ...]:
+        wide = jnp.tile(x, (1, 16))
+        return x @ w, jnp.sum(jnp.sin(wide), axis=1), y @ w
+
+    case = lowered(peak, X, Y, W, **GATHERED)
+    assert case.steps.count("all_gather 0 M") == 2
+    assert case.after(merge_gathers) == case.steps
+
+
+def test_gathers_over_different_axes_stay() -> None:
+    def siblings(x: Array, y: Array, w: Array) -> tuple[Array, Array]:
+        return x @ w, jnp.sin(w)
+
+    tactics = [("B", {"w": 0}), ("M", {"w": 0})]
+    to = [WHOLE, (("B",), ())]
+    case = lowered(siblings, X, Y, W, axes=B2M2, tactics=tactics, to=to)
+    assert case.after(merge_gathers) == case.steps
