@@ -15,8 +15,9 @@ from partir.execute.types import jax_struct
 from partir.frontend.stablehlo import import_module
 from partir.ir.core import Port, Program
 from partir.mesh import Mesh
+from partir.partition.graph import Graph
 from partir.partition.propagate import propagate
-from partir.partition.state import Graph, State
+from partir.partition.state import State
 from partir.spmd.export import stablehlo_text
 from partir.spmd.program import SpmdProgram
 

@@ -10,7 +10,8 @@ from partir.frontend.stablehlo import import_module, parse_module
 from partir.ir.core import Port
 from partir.mesh import Mesh
 from partir.partition.core_text import core_text
-from partir.partition.state import Graph, State
+from partir.partition.graph import Graph
+from partir.partition.state import State
 from partir.spmd.export import stablehlo_text
 from partir.spmd.lower import lower
 from partir.spmd.rewrites import rewrite

@@ -13,7 +13,8 @@ import pytest
 from partir.ir.core import Program
 from partir.mesh import Mesh
 from partir.partition.check import check
-from partir.partition.state import Graph, Origin, State
+from partir.partition.graph import Graph
+from partir.partition.state import Origin, State
 from partir.spmd.sequential import sequential_text
 from tests import functions
 from tests.functions import ARGUMENTS

@@ -74,7 +74,7 @@ LINEAR_NOT_SEEN: dict[str, Callable[[Array], Array]] = {
         *LINEAR,
         pytest.param(
             *LINEAR_NOT_SEEN,
-            ),
+        ),
     ],
 )
 def test_sums_meet_behind_linear_ops(name: str) -> None:

@@ -142,7 +142,7 @@ def load_module(path: Path) -> ModuleType:
     """Import a user's file; its folder is on the path as when it is run."""
     if not path.is_file():
         raise PartitionError(f"can't read {path}: no such file")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

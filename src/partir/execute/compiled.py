@@ -12,6 +12,7 @@ from jax.sharding import NamedSharding
 from partir.errors import PartitionError
 from partir.execute.ahead import Lowered
 from partir.execute.interface import Interface
+from partir.execute.module import any_deleted
 from partir.execute.placing import place, several_processes
 from partir.execute.runner import Plan, SignatureMiss, jit_flat
 from partir.frontend.arguments import flatten_call, quick_flatten, same_fixed
@@ -88,12 +89,10 @@ class Compiled:
         return self._run(placed, executable or nested)
 
     def _run(self, arrays: Sequence[Any], jitted: Any = None) -> Any:
+        if any_deleted(arrays):
+            raise self._deleted(arrays)
         with jax.sharding.use_abstract_mesh(self._abstract):
-            try:
-                results = (jitted or self.jitted)(*self._captured, *arrays)
-            except RuntimeError:
-                self._explain_deleted(arrays)
-                raise
+            results = (jitted or self.jitted)(*self._captured, *arrays)
         return self._interface.outputs.rebuild(results)
 
     def _place(self, arrays: Sequence[Any]) -> tuple[list[Any], Any]:
@@ -113,14 +112,14 @@ class Compiled:
                 raise SignatureMiss
         return arrays
 
-    def _explain_deleted(self, arrays: Sequence[Any]) -> None:
-        for name, array in zip(self._interface.call.names, arrays, strict=True):
-            if isinstance(array, jax.Array) and array.is_deleted():
-                raise PartitionError(
-                    f'argument "{name}" has been deleted: it was donated to an earlier '
-                    "call. Pass what that call returned in its place, or leave the "
-                    "argument out of donate_argnums"
-                ) from None
+    def _deleted(self, arrays: Sequence[Any]) -> PartitionError:
+        """XLA may crash on such an array, so it is looked for before every call."""
+        pairs = zip(self._interface.call.names, arrays, strict=True)
+        name = next(name for name, array in pairs if any_deleted([array]))
+        return PartitionError(
+            f'argument "{name}" has been deleted: it was donated to an earlier call. '
+            "Pass what that call returned in its place, or don't donate it"
+        )
 
     # Ahead of time
 

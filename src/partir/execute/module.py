@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 from jax._src import core as jax_core
+from jax._src.array import ArrayImpl
 from jax._src.interpreters import ad, batching, mlir
 from jax._src.lax import lax as jax_lax
 from jax._src.lib.mlir import ir
@@ -41,6 +42,20 @@ def call_module(
     avals = tuple(jax_core.ShapedArray(r.shape, r.dtype) for r in results)
     bind: Any = call_p.bind
     return list(bind(*args, module=module, results=avals))
+
+
+def wrap_key(data: Any, dtype: Any) -> Any:
+    """PRNG keys of this dtype from the numbers that they are made of."""
+    return jax.random.wrap_key_data(data, impl=dtype._impl.name)
+
+
+def any_deleted(arrays: Sequence[Any]) -> bool:
+    """Whether one of these is an array that was donated or deleted."""
+    try:
+        return any(map(ArrayImpl.is_deleted, arrays))
+    except TypeError:  # not all are of this class
+        concrete = (a for a in arrays if not isinstance(a, jax_core.Tracer))
+        return any(a.is_deleted() for a in concrete if isinstance(a, jax.Array))
 
 
 def weaken(x: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-from partir.execute.module import Module, call_module, weaken
+from partir.execute.module import Module, call_module, weaken, wrap_key
 
 
 @dataclass(frozen=True)
@@ -93,16 +93,12 @@ def _physical(leaf: Any) -> Any:
 def _visible(result: Any, aval: jax.ShapeDtypeStruct) -> Any:
     """A result as users see it."""
     if _is_key(aval):
-        return jax.random.wrap_key_data(result, impl=_key_impl(aval))
+        return wrap_key(result, aval.dtype)
     return weaken(result) if aval.weak_type else result
 
 
 def _is_key(aval: Any) -> bool:
     return bool(jax.dtypes.issubdtype(aval.dtype, jax.dtypes.prng_key))
-
-
-def _key_impl(aval: Any) -> Any:
-    return jax.random.key_impl(aval)
 
 
 def _same(leaf: Any, aval: jax.ShapeDtypeStruct) -> bool:

@@ -120,7 +120,12 @@ def _lower(
 
     flat.__name__ = function_name(fn)
     with auto_mesh(mesh):
-        traced = jax.jit(flat, keep_unused=True).trace(*call.avals)
+        try:
+            traced = jax.jit(flat, keep_unused=True).trace(*call.avals)
+        except ValueError as error:
+            if "not found in mesh" in str(error):
+                raise PartitionError(_foreign_axes(flat.__name__, error)) from error
+            raise
         closed = traced.jaxpr
         captured = tuple(c for c in closed.consts if jax.numpy.ndim(c) > 0)
         if captured:
@@ -129,6 +134,14 @@ def _lower(
         if platform is not None:
             platforms = {"lowering_platforms": (platform,)}
         return traced.lower(**platforms), found[0], captured
+
+
+def _foreign_axes(name: str, error: Exception) -> str:
+    return (
+        f"{name} annotates values with axes that the mesh does not have. "
+        f"{str(error).splitlines()[0]} Name the mesh's axes as the model does, or take "
+        "the annotations out: tactics decide, not they"
+    )
 
 
 def auto_mesh(mesh: Mesh | None) -> Any:

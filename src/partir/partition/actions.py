@@ -9,11 +9,11 @@ from typing import Any, Literal
 from partir.errors import PartitionError
 from partir.ir.core import Program
 from partir.mesh import Mesh
+from partir.partition.graph import Graph
 from partir.partition.patterns import pattern_text
 from partir.partition.propagate import propagate
 from partir.partition.requirements import Requirements
-from partir.partition.state import Graph, Origin, State
-from partir.partition.stepped import find_stepped
+from partir.partition.state import Origin, State
 from partir.partition.values import OpView, Value, Values
 
 Kind = Literal["tile", "atomic", "choose", "skip", "propagate"]
@@ -67,7 +67,6 @@ class Partition(Requirements):
         self.actions: list[Action] = []
         self._propagated: list[tuple[int, str]] = []
         self._lowering = lowering
-        self._stepped: set[tuple[int, int]] | None = None
 
     # Looking
 
@@ -111,10 +110,10 @@ class Partition(Requirements):
 
     def stepped_dims(self, value: Value) -> tuple[int, ...]:
         """Dimensions that a loop indexes one slice at a time (stacked layers)."""
-        if self._stepped is None:
-            self._stepped = find_stepped(self.state.graph)
-        pairs = enumerate(value.dims)
-        return tuple(d for d, n in pairs if (value.number, n) in self._stepped)
+        stepped = self.state.graph.stepped
+        return tuple(
+            d for d, n in enumerate(value.dims) if (value.number, n) in stepped
+        )
 
     # Acting
 

@@ -8,6 +8,7 @@ op by name: what can't be told from the factors is left and recorded as a confli
 from __future__ import annotations
 
 from partir.partition.state import Conflict, Origin, State
+from partir.rules.nest import UNDECIDED
 
 
 def propagate(state: State, axis: str) -> None:
@@ -27,10 +28,11 @@ def _rounds(state: State, axis: str, stuck: set[int]) -> None:
     graph = state.graph
     chosen, seen, homes = state.chosen[axis], state.seen[axis], state.homes[axis]
     operands, results, nests = graph.operands, graph.results, state.nests
+    redirects = graph.redirects
     while state.dirty[axis]:
         frontier = sorted(state.dirty[axis])
         state.dirty[axis] = set()
-        choices = []
+        choices, turned = [], []
         for node in frontier:
             if chosen[node]:
                 continue
@@ -42,8 +44,30 @@ def _rounds(state: State, axis: str, stuck: set[int]) -> None:
                 choices.append((node, factor))
             elif factor == -2:
                 stuck.add(node)
+            if node in redirects:
+                turned.append((node, factor))
         for node, factor in choices:
-            state.enter(node, factor, axis, Origin(state.step, node))
+            if node not in redirects:
+                state.enter(node, factor, axis, Origin(state.step, node))
+        for node, factor in turned:
+            _redirect(state, axis, node, factor)
+
+
+def _redirect(state: State, axis: str, node: int, factor: int) -> None:
+    """A loop steps through the major part of this split: another part takes the axis.
+
+    So the microbatch, not the number of microbatches, is what data parallelism tiles.
+    """
+    split, origin = state.graph.redirects[node], Origin(state.step, node)
+    (operand,), (result,) = state.graph.operands[node], state.graph.results[node]
+    ours = state.seen[axis][operand] == split.operand_dim
+    if not ours or state.homes[axis][result] != UNDECIDED:
+        if factor >= 0:
+            state.enter(node, factor, axis, origin)
+        return
+    if factor >= 0:
+        state.enter(node, factor, axis, origin, results=False)
+    any(state.set_home(result, dim, axis, node) for dim in split.others)
 
 
 def _settle(state: State, axis: str, stuck: set[int]) -> None:

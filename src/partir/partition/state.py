@@ -2,9 +2,6 @@
 
 This is PartIR:Core in normal form. Every change goes on a trail, so that it can be
 undone to a mark in time proportional to what changed.
-
-*Nodes* are what propagation works on: the program's ops, by their numbers, then one
-node per `Tie` (a loop's carry, a branch's result, state carried from call to call).
 """
 
 from __future__ import annotations
@@ -14,10 +11,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from partir.errors import PartitionError
-from partir.ir.core import Op, Program, Signature
 from partir.mesh import Mesh
-from partir.rules.elementwise import TIE
-from partir.rules.nest import UNDECIDED, WHOLE, Nest, Tiling, nest_of
+from partir.partition.graph import Graph
+from partir.rules.nest import UNDECIDED, WHOLE, Nest, Tiling
 
 
 class Origin(NamedTuple):
@@ -38,53 +34,6 @@ class Conflict:
     node: int
     axis: str
     evidence: tuple[tuple[int, int, Origin | None], ...]  # value, dimension, origin
-
-
-class Graph:
-    """What never changes of a program during partitioning."""
-
-    def __init__(self, program: Program) -> None:
-        """Number the nodes and index values to the nodes next to them."""
-        self.program = program
-        types = program.types
-        self.signatures: list[Signature] = [op.signature for op in program.ops]
-        self.operands: list[tuple[int, ...]] = [op.operands for op in program.ops]
-        self.results: list[tuple[int, ...]] = [op.results for op in program.ops]
-        self.owned: dict[int, list[int]] = {}
-        for tie in program.ties:
-            if tie.owner is not None:
-                self.owned.setdefault(tie.owner, []).append(len(self.signatures))
-            sources = tuple(types[v] for v in tie.sources)
-            targets = tuple(types[v] for v in tie.targets)
-            self.signatures.append(Signature.of(TIE, {}, sources, targets))
-            self.operands.append(tie.sources)
-            self.results.append(tie.targets)
-        for owner in self.owned:  # its ties speak for it
-            self.operands[owner] = self.results[owner] = ()
-            self.signatures[owner] = Signature.of("partir.bundle", {}, (), ())
-        self.neighbours = self._neighbours(len(types))
-        self.nests = [nest_of(signature) for signature in self.signatures]
-        # A PRNG key's trailing dimensions are hidden from users and never tiled.
-        self.hidden = {
-            port.value: port.rank
-            for port in (*program.arguments, *program.results)
-            if port.rank < len(types[port.value].shape)
-        }
-
-    def _neighbours(self, values: int) -> list[list[int]]:
-        found: list[list[int]] = [[] for _ in range(values)]
-        for node, (ins, outs) in enumerate(
-            zip(self.operands, self.results, strict=True)
-        ):
-            for value in ins:
-                found[value].append(node)
-            for value in outs:
-                found[value].append(node)
-        return found
-
-    def op(self, node: int) -> Op | None:
-        """The program's op of a node, None for a tie."""
-        return self.program.ops[node] if node < len(self.program.ops) else None
 
 
 class State:
@@ -214,8 +163,13 @@ class State:
         )
         self.dirty[axis].update(self.graph.neighbours[value])
 
-    def enter(self, node: int, factor: int, axis: str, origin: Origin) -> None:
-        """Put a node into a loop over `axis`, and tile what the loop names."""
+    def enter(
+        self, node: int, factor: int, axis: str, origin: Origin, results: bool = True
+    ) -> None:
+        """Put a node into a loop over `axis`, and tile what the loop names.
+
+        Without `results`, these are left for somebody else to decide.
+        """
         nest = self.nests[node]
         trail, chosen, seen = self._trail, self.chosen[axis], self.seen[axis]
         trail.append((chosen, node, chosen[node]))
@@ -228,7 +182,7 @@ class State:
             if dim is not None and seen[value] == UNDECIDED:
                 self.set_home(value, dim, axis, node)
         for value, dim in zip(self.graph.results[node], taken.results, strict=True):
-            if dim is not None:
+            if dim is not None and results:
                 self.set_home(value, dim, axis, node)
 
     def record_conflicts(self, axis: str, found: Iterable[Conflict]) -> None:

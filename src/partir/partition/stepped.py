@@ -1,19 +1,49 @@
 """Dimensions that a loop indexes one slice at a time: a scan's stacked layers.
 
 They spread to whatever is tiled together with them (the optimizer's state of stacked
-weights), so that `FIRST_DIVISIBLE_DIM` passes them over there too.
+weights), so that `FIRST_DIVISIBLE_DIM` passes them over there too. Where a tiled batch
+is reshaped to microbatches for a loop, the axis goes to what is within a microbatch.
 """
 
 from __future__ import annotations
 
-from partir.ir.core import Program
-from partir.partition.state import Graph
+from dataclasses import dataclass
+from typing import Protocol
+
+from partir.ir.core import Program, Signature
 from partir.rules.indexing import stepped_dims
+from partir.rules.nest import Nest
+from partir.rules.shape import split_dims
 
 Dims = set[tuple[int, int]]
 
 
-def find_stepped(graph: Graph) -> Dims:
+class GraphLike(Protocol):
+    """What of a `Graph` is needed here."""
+
+    program: Program
+    signatures: list[Signature]
+    operands: list[tuple[int, ...]]
+    results: list[tuple[int, ...]]
+    neighbours: list[list[int]]
+    nests: list[Nest]
+
+    @property
+    def stepped(self) -> Dims:
+        """Pairs of value and dimension."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """A split of an operand's dimension whose major part a loop steps through."""
+
+    operand_dim: int
+    major: int
+    others: tuple[int, ...]
+
+
+def find_stepped(graph: GraphLike) -> Dims:
     """All (value, dimension) pairs that a loop steps through."""
     program = graph.program
     seeds = {
@@ -29,6 +59,18 @@ def find_stepped(graph: Graph) -> Dims:
     return _spread(graph, seeds)
 
 
+def find_redirects(graph: GraphLike) -> dict[int, Redirect]:
+    """Nodes whose split leaves a stepped major dimension."""
+    found: dict[int, Redirect] = {}
+    if not graph.stepped:
+        return found
+    for node, signature in enumerate(graph.signatures):
+        for operand_dim, (major, *others) in split_dims(signature):
+            if (graph.results[node][0], major) in graph.stepped:
+                found[node] = Redirect(operand_dim, major, tuple(others))
+    return found
+
+
 def _inside_loops(program: Program) -> set[int]:
     return {
         inner
@@ -39,7 +81,7 @@ def _inside_loops(program: Program) -> set[int]:
     }
 
 
-def _spread(graph: Graph, seeds: Dims) -> Dims:
+def _spread(graph: GraphLike, seeds: Dims) -> Dims:
     found, todo = set(seeds), list(seeds)
     while todo:
         value, dim = todo.pop()

@@ -10,8 +10,9 @@ from typing import Any
 from partir.errors import nearest
 from partir.ir.core import Program
 from partir.ir.types import numpy_name
+from partir.partition.graph import Graph
 from partir.partition.patterns import matcher, pattern_text
-from partir.partition.state import Conflict, Graph, State
+from partir.partition.state import Conflict, State
 from partir.rules.factor import notation
 
 Named = tuple[str, int, tuple[int, ...]]  # name, value, the user's dimensions

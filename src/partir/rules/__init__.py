@@ -7,6 +7,7 @@ from partir.rules import (
     contraction as contraction,
     elementwise as elementwise,
     indexing as indexing,
+    lookup as lookup,
     reduction as reduction,
     shape as shape,
 )

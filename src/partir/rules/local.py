@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from partir.ir.attributes import i64_array
 from partir.ir.core import Lambda
 from partir.ir.types import TensorType, tensor
 from partir.rules.nest import Nest
@@ -100,3 +101,34 @@ def tile_starts(nest: Nest, emitter: Emitter, position: int) -> list[Ssa]:
     zero = constant(emitter, INDEX, "0")
     rank = len((*nest.operand_types, *nest.result_types)[position].shape)
     return [tile_offset(nest, emitter, position, dim) or zero for dim in range(rank)]
+
+
+def spread(
+    emitter: Emitter, value: Ssa, type_: TensorType, dims: Sequence[int] = ()
+) -> Ssa:
+    """`value` repeated along the dimensions of `type_` that are not in `dims`."""
+    if value.type.shape == type_.shape:
+        return value
+    attrs = {"broadcast_dimensions": i64_array(dims)}
+    made = value.type.with_shape(type_.shape)
+    return emitter.op("stablehlo.broadcast_in_dim", (value,), (made,), attrs)[0]
+
+
+def compared(emitter: Emitter, left: Ssa, direction: str, right: Ssa) -> Ssa:
+    """``left < right`` and the like, elementwise on integers."""
+    attrs = {"comparison_direction": f"#stablehlo<comparison_direction {direction}>"}
+    type_ = tensor(left.type.shape, "i1")
+    return emitter.op("stablehlo.compare", (left, right), (type_,), attrs)[0]
+
+
+def selected(emitter: Emitter, mask: Ssa, yes: Ssa, no: Ssa) -> Ssa:
+    """`yes` where the mask, of the same shape or a scalar, holds; else `no`."""
+    return emitter.op("stablehlo.select", (mask, yes, no), (yes.type,))[0]
+
+
+def converted(emitter: Emitter, value: Ssa, dtype: str) -> Ssa:
+    """`value` as another element type."""
+    if value.type.dtype == dtype:
+        return value
+    type_ = tensor(value.type.shape, dtype)
+    return emitter.op("stablehlo.convert", (value,), (type_,))[0]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from partir.ir.attributes import i64_array
-from partir.ir.types import tensor
-from partir.rules.local import INDEX, Emitter, Ssa, constant
+from partir.rules.local import INDEX, Emitter, Ssa, compared, constant, selected
 from partir.rules.monoids import identity, is_identity
 from partir.rules.nest import Loop, Nest
 
@@ -29,16 +27,6 @@ def _masked(loop: Loop, emitter: Emitter, operand: Ssa) -> Ssa:
     """`operand` in the first iteration, the identity in the others."""
     assert loop.factor.reduce is not None
     zero = constant(emitter, INDEX, "0")
-    attrs = {
-        "comparison_direction": "#stablehlo<comparison_direction EQ>",
-        "compare_type": "#stablehlo<comparison_type SIGNED>",
-    }
-    boolean = tensor((), "i1")
-    index = emitter.index(loop.axis)
-    (first,) = emitter.op("stablehlo.compare", (index, zero), (boolean,), attrs)
-    mask = boolean.with_shape(operand.type.shape)
-    spread = {"broadcast_dimensions": i64_array(())}
-    (first,) = emitter.op("stablehlo.broadcast_in_dim", (first,), (mask,), spread)
+    first = compared(emitter, emitter.index(loop.axis), "EQ", zero)
     other = constant(emitter, operand.type, identity(loop.factor.reduce, operand.type))
-    chosen = emitter.op("stablehlo.select", (first, operand, other), (operand.type,))
-    return chosen[0]
+    return selected(emitter, first, operand, other)

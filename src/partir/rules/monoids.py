@@ -34,6 +34,41 @@ def monoid_of(region: Lambda) -> str | None:
     return None if found in ("and", "or") else found
 
 
+def common_monoid(region: Lambda, count: int) -> str | None:
+    """The one monoid of a reducer of several values at once, each for itself.
+
+    Its arguments are `count` values so far, then `count` new ones.
+    """
+    if count == 1:
+        return monoid_of(region)
+    if len(region.ops) != count or len(region.results) != count:
+        return None
+    found = set()
+    for number, result in enumerate(region.results):
+        pair = (region.arguments[number], region.arguments[number + count])
+        ops = tuple(op for op in region.ops if op.results == (result,))
+        found.add(monoid_of(Lambda(region.types, pair, ops, (result,))))
+    return found.pop() if len(found) == 1 else None
+
+
+def additive(dtype: str) -> str:
+    """The monoid that puts masked pieces together, each element being in one."""
+    return "or" if dtype == "i1" else "sum"
+
+
+def nothing(type_: TensorType) -> str:
+    """What pieces put together by `additive` hold where they have no element.
+
+    For floating-point numbers it is -0, which leaves the sign of a zero as it is.
+
+    >>> nothing(tensor((), "f32")), nothing(tensor((), "i8"))
+    ('-0.000000e+00', '0')
+    """
+    zero = identity(additive(type_.dtype), type_)
+    signed = "f" in type_.dtype and not type_.dtype.endswith("FNUZ")
+    return zero.replace("0.000000e+00", "-0.000000e+00") if signed else zero
+
+
 def reducer(monoid: str, dtype: str) -> Lambda:
     """The region that combines two scalars."""
     scalar = tensor((), dtype)

@@ -84,6 +84,14 @@ def matching_groups(
         i, j = i + 1, j + 1
 
 
+def split_dims(op: Signature) -> list[tuple[int, list[int]]]:
+    """Operand dimensions that the op splits into several result dimensions."""
+    if op.name != "reshape":
+        return []
+    groups = matching_groups(op.operands[0].shape, op.results[0].shape)
+    return [(left[0], right) for left, right in groups if len(left) == 1 < len(right)]
+
+
 @rule("constant")
 def constant_rule(op: Signature) -> Iterator[Factor]:
     """``-> (i, j)``: every dimension."""

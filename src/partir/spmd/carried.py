@@ -162,27 +162,30 @@ class _Finder:
 
     def _worth_it(self, chain: _Chain, axes: Axes) -> bool:
         """A sharded carry is kept whole only if that saves bytes, not just calls."""
-        tilings = self.delays.tilings
-        sharded = any(
-            axis in axes for v in chain.values for dim in tilings[v] for axis in dim
-        )
+        sharded = any(self._tiled(value, axes) for value in chain.values)
         types = self.program.types
         largest = max(types[v].bytes for v in chain.summands)
         return not sharded or largest >= types[chain.values[-1]].bytes
+
+    def _tiled(self, value: int, axes: Axes) -> bool:
+        return any(axis in axes for dim in self.delays.tilings[value] for axis in dim)
 
     # Applying
 
     def _apply(
         self, chain: _Chain, axes: Axes, tie: int, init: int, tested: int, result: int
     ) -> None:
-        nodes = [*chain.links, tie, *self._cone(init)]
+        cones = self._cones(chain, axes, init)
+        if cones is None:
+            return
+        nodes = [*chain.links, tie, *cones]
         nests = {node: self.delays.nests[node].without(axes) for node in nodes}
         if any(nest is None for nest in nests.values()):
             return
         for node, nest in nests.items():
             assert nest is not None
             self.delays.nests[node] = nest
-        made = [v for node in self._cone(init) for v in self.program.ops[node].results]
+        made = [v for node in cones for v in self.program.ops[node].results]
         for value in (*chain.values, tested, *made):
             self.delays.tilings[value] = tuple(
                 tuple(axis for axis in dim if axis not in axes)
@@ -191,13 +194,40 @@ class _Finder:
         for value in (*chain.values, result):
             self.delays.pending[value] = axes
 
-    def _cone(self, value: int) -> list[int]:
-        """Ops that make a known constant; they were cloned for this one use."""
-        node = self.program.producers.get(value)
-        if node is None or self.reads[value] != 1:
+    def _cones(self, chain: _Chain, axes: Axes, init: int) -> list[int] | None:
+        """Ops that make the constants that the chain reads.
+
+        None if it reads something else that is tiled over the axes: outside their
+        loops, that would have to be gathered in every iteration.
+        """
+        found = self._cone(init) or []
+        for link in chain.links:
+            for value in self.program.ops[link].operands:
+                tiled = any(
+                    a in axes for dim in self.delays.tilings[value] for a in dim
+                )
+                if value in chain.values or not tiled:
+                    continue
+                cone = self._cone(value)
+                if cone is None:
+                    return None
+                found += cone
+        return found
+
+    def _cone(self, value: int) -> list[int] | None:
+        """Ops over nothing but scalars, cloned for this use; None if there is more."""
+        if not self.program.types[value].shape:
             return []
-        operands = self.program.ops[node].operands
-        return [node, *(n for v in operands for n in self._cone(v))]
+        node = self.program.producers.get(value)
+        if node is None or self.reads[value] != 1 or self.program.ops[node].regions:
+            return None
+        found = [node]
+        for operand in self.program.ops[node].operands:
+            inner = self._cone(operand)
+            if inner is None:
+                return None
+            found += inner
+        return found
 
 
 def _all_reads(program: Program) -> Iterator[int]:

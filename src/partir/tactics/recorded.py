@@ -71,7 +71,10 @@ def recorded_schedule(steps: Iterable[tuple[str, Sequence[Action]]]) -> Schedule
 def layout_actions(
     partition: Partition, pattern: Any, name: str
 ) -> list[tuple[str, list[Action]]]:
-    """The layout of matching inputs: a tactic for each axis, in the order decided."""
+    """The layout of matching inputs: a tactic for each axis, in the order decided.
+
+    On axes that don't tile them they are kept whole, by a tactic before the others.
+    """
     arguments = {value for _, value, _ in partition.names.arguments}
     values = [v for v in partition.values(pattern) if v.number in arguments]
     if not values:
@@ -81,16 +84,22 @@ def layout_actions(
             f"{partition.names.nearest(text)}"
         )
     order: dict[tuple[int, str], list[Action]] = {}
+    whole = []
     for value in values:
+        tiled = {axis for axes in value.tiling for axis in axes}
+        whole += [
+            Action("atomic", value.name, axis)
+            for axis in partition.mesh
+            if axis not in tiled
+        ]
         for dim, axes in enumerate(value.tiling):
             for axis in axes:
                 epoch = partition.state.value_origins[(axis, value.number)].epoch
                 action = Action("tile", value.unique_name, axis, dim)
                 order.setdefault((epoch, axis), []).append(action)
-    return [
-        (f"{name} over {axis}", actions)
-        for (_, axis), actions in sorted(order.items(), key=lambda item: item[0][0])
-    ]
+    ordered = sorted(order.items(), key=lambda item: item[0][0])
+    tactics = [(f"{name} over {axis}", actions) for (_, axis), actions in ordered]
+    return [(f"{name} kept whole", whole), *tactics] if whole else tactics
 
 
 def save_schedule(schedule: Schedule, path: str | os.PathLike[str]) -> None:

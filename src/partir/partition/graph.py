@@ -1,0 +1,71 @@
+"""`Graph`: what never changes of a program during partitioning.
+
+*Nodes* are what propagation works on: the program's ops, by their numbers, then one
+node per `Tie` (a loop's carry, a branch's result, state carried from call to call).
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from partir.ir.core import Op, Program, Signature
+from partir.partition.stepped import Dims, Redirect, find_redirects, find_stepped
+from partir.rules.elementwise import TIE
+from partir.rules.nest import nest_of
+
+
+class Graph:
+    """What never changes of a program during partitioning."""
+
+    def __init__(self, program: Program) -> None:
+        """Number the nodes and index values to the nodes next to them."""
+        self.program = program
+        types = program.types
+        self.signatures: list[Signature] = [op.signature for op in program.ops]
+        self.operands: list[tuple[int, ...]] = [op.operands for op in program.ops]
+        self.results: list[tuple[int, ...]] = [op.results for op in program.ops]
+        self.owned: dict[int, list[int]] = {}
+        for tie in program.ties:
+            if tie.owner is not None:
+                self.owned.setdefault(tie.owner, []).append(len(self.signatures))
+            sources = tuple(types[v] for v in tie.sources)
+            targets = tuple(types[v] for v in tie.targets)
+            self.signatures.append(Signature.of(TIE, {}, sources, targets))
+            self.operands.append(tie.sources)
+            self.results.append(tie.targets)
+        for owner in self.owned:  # its ties speak for it
+            self.operands[owner] = self.results[owner] = ()
+            self.signatures[owner] = Signature.of("partir.bundle", {}, (), ())
+        self.neighbours = self._neighbours(len(types))
+        self.nests = [nest_of(signature) for signature in self.signatures]
+        # A PRNG key's trailing dimensions are hidden from users and never tiled.
+        self.hidden = {
+            port.value: port.rank
+            for port in (*program.arguments, *program.results)
+            if port.rank < len(types[port.value].shape)
+        }
+
+    def _neighbours(self, values: int) -> list[list[int]]:
+        found: list[list[int]] = [[] for _ in range(values)]
+        for node, (ins, outs) in enumerate(
+            zip(self.operands, self.results, strict=True)
+        ):
+            for value in ins:
+                found[value].append(node)
+            for value in outs:
+                found[value].append(node)
+        return found
+
+    def op(self, node: int) -> Op | None:
+        """The program's op of a node, None for a tie."""
+        return self.program.ops[node] if node < len(self.program.ops) else None
+
+    @cached_property
+    def stepped(self) -> Dims:
+        """(value, dimension) pairs that a loop indexes one slice at a time."""
+        return find_stepped(self)
+
+    @cached_property
+    def redirects(self) -> dict[int, Redirect]:
+        """Nodes that split a dimension, a loop stepping through the major part."""
+        return find_redirects(self)

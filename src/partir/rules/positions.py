@@ -1,0 +1,133 @@
+"""Indices computed at run time, counted from the start of a tile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from partir.ir.attributes import i64_array
+from partir.ir.types import tensor
+from partir.rules.local import (
+    Emitter,
+    Ssa,
+    binary,
+    compared,
+    constant,
+    converted,
+    selected,
+    spread,
+    tile_offset,
+)
+from partir.rules.monoids import nothing
+from partir.rules.nest import Nest
+
+_SIGNED = {
+    "i8": "i32",
+    "i16": "i32",
+    "i32": "i32",
+    "i64": "i64",
+    "ui8": "i32",
+    "ui16": "i32",
+    "ui32": "i64",
+}
+
+
+def signed(emitter: Emitter, indices: Ssa) -> Ssa:
+    """Indices in a signed type that holds every tile's offset."""
+    dtype = indices.type.dtype
+    if dtype == "ui64":  # all of its upper half is out of range anyway
+        limit = constant(emitter, indices.type, str(2**62))
+        indices = binary(emitter, "minimum", indices, limit)
+    return converted(emitter, indices, _SIGNED.get(dtype, "i64"))
+
+
+def clamped(emitter: Emitter, indices: Ssa, size: int) -> Ssa:
+    """The nearest index within a dimension of this size."""
+    scalar = tensor((), indices.type.dtype)
+    low, high = (constant(emitter, scalar, str(n)) for n in (0, size - 1))
+    (made,) = emitter.op("stablehlo.clamp", (low, indices, high), (indices.type,))
+    return made
+
+
+def shifted(nest: Nest, emitter: Emitter, indices: Ssa, dim: int) -> Ssa:
+    """Indices into dimension `dim` of the first operand, counted from the tile's start.
+
+    The dimension is tiled.
+    """
+    offset = tile_offset(nest, emitter, 0, dim)
+    assert offset is not None
+    offset = converted(emitter, offset, indices.type.dtype)
+    return binary(emitter, "subtract", indices, spread(emitter, offset, indices.type))
+
+
+def within(nest: Nest, emitter: Emitter, shifted: Ssa, dim: int) -> Ssa:
+    """Which indices, counted from the tile's start, lie in the tile."""
+    size = nest.operand_types[0].shape[dim]
+    zero, end = (constant(emitter, shifted.type, str(n)) for n in (0, size))
+    above = compared(emitter, shifted, "GE", zero)
+    return binary(emitter, "and", above, compared(emitter, shifted, "LT", end))
+
+
+def all_of(emitter: Emitter, masks: Sequence[Ssa]) -> Ssa:
+    """Where all masks hold."""
+    first, *rest = masks
+    for mask in rest:
+        first = binary(emitter, "and", first, mask)
+    return first
+
+
+def without_strangers(emitter: Emitter, value: Ssa, mask: Ssa) -> Ssa:
+    """`value` where the mask holds; nothing where another tile has the element."""
+    other = constant(emitter, value.type, nothing(value.type))
+    return selected(emitter, mask, value, other)
+
+
+@dataclass
+class Columns:
+    """Index vectors taken apart: one column per entry, along dimension `vector`."""
+
+    emitter: Emitter
+    items: list[Ssa]
+    vector: int
+
+    @classmethod
+    def of(cls, emitter: Emitter, indices: Ssa, vector: int) -> Columns:
+        """Take apart; vectors of one entry stay as they are."""
+        shape = indices.type.shape
+        count = shape[vector] if vector < len(shape) else 1
+        if count == 1:
+            return cls(emitter, [indices], vector)
+        items = [_slice(emitter, indices, vector, place) for place in range(count)]
+        return cls(emitter, items, vector)
+
+    def joined(self) -> Ssa:
+        """Put together again."""
+        if len(self.items) == 1:
+            return self.items[0]
+        shape = list(self.items[0].type.shape)
+        shape[self.vector] = len(self.items)
+        type_ = self.items[0].type.with_shape(tuple(shape))
+        attrs = {"dimension": f"{self.vector} : i64"}
+        return self.emitter.op("stablehlo.concatenate", self.items, (type_,), attrs)[0]
+
+    def without_vector(self, value: Ssa) -> Ssa:
+        """A value of a column's shape without the dimension of the vectors."""
+        shape = value.type.shape
+        if self.vector >= len(shape):
+            return value
+        rest = (*shape[: self.vector], *shape[self.vector + 1 :])
+        type_ = value.type.with_shape(rest)
+        return self.emitter.op("stablehlo.reshape", (value,), (type_,))[0]
+
+
+def _slice(emitter: Emitter, value: Ssa, dim: int, place: int) -> Ssa:
+    starts, limits = [0] * len(value.type.shape), list(value.type.shape)
+    starts[dim], limits[dim] = place, place + 1
+    shape = [limit - start for start, limit in zip(starts, limits, strict=True)]
+    attrs = {
+        "start_indices": i64_array(starts),
+        "limit_indices": i64_array(limits),
+        "strides": i64_array([1] * len(shape)),
+    }
+    type_ = value.type.with_shape(tuple(shape))
+    return emitter.op("stablehlo.slice", (value,), (type_,), attrs)[0]

@@ -1,0 +1,85 @@
+"""Comparing a partitioned step with plain jax on one device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+import partir
+
+MESH = partir.Mesh({"B": 4, "M": 2})
+RTOL = 1e-9
+
+
+def assert_same(got: Any, want: Any) -> None:
+    """Equal trees; floats to 1e-9, for which they are 64-bit; all else exactly."""
+    assert jax.tree.structure(got) == jax.tree.structure(want)
+    paths = jax.tree_util.tree_leaves_with_path(want)
+    for left, (path, right) in zip(jax.tree.leaves(got), paths, strict=True):
+        assert_same_leaf(left, right, jax.tree_util.keystr(path))
+
+
+def assert_same_leaf(got: Any, want: Any, name: str = "") -> None:
+    assert type(got) is type(want), name
+    if not isinstance(want, jax.Array):
+        assert got == want, name
+        return
+    assert _signature(got) == _signature(want), name
+    left, right = host(got), host(want)
+    if right.dtype.kind != "f":
+        np.testing.assert_array_equal(left, right, err_msg=name)
+        return
+    assert right.dtype == np.float64, f"{name} is {right.dtype}: compare 64-bit floats"
+    # Below what cancellation leaves of the largest number, nothing is to be seen.
+    floor = 1e-12 * np.max(np.abs(right), initial=0.0)
+    np.testing.assert_allclose(left, right, rtol=RTOL, atol=floor, err_msg=name)
+
+
+def _signature(array: jax.Array) -> Any:
+    aval = jax.typeof(array)
+    return aval.shape, aval.dtype, getattr(aval, "weak_type", False)
+
+
+def host(array: Any) -> np.ndarray:
+    """An array's numbers; a PRNG key's are those that it is made of."""
+    if jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
+        array = jax.random.key_data(array)
+    return np.asarray(array)
+
+
+def copy(tree: Any) -> Any:
+    """Arrays of their own, since a step may donate its arguments."""
+    return jax.tree.map(lambda x: x.copy() if isinstance(x, jax.Array) else x, tree)
+
+
+def assert_steps_agree(
+    step: Callable[..., Any],
+    partitioned: Callable[..., Any],
+    state: Any,
+    *batch: Any,
+    steps: int = 2,
+) -> Any:
+    """Run ``state, *more = step(state, *batch)`` both ways; returns the last state.
+
+    Whatever a step returns as its state goes in again as it came out.
+    """
+    one_device = jax.jit(step)
+    ours, theirs = copy(state), state
+    for _ in range(steps):
+        ours, *more = partitioned(ours, *batch)
+        theirs, *expected = one_device(theirs, *batch)
+        assert_same((ours, more), (theirs, expected))
+    return ours
+
+
+def largest_shards(tree: Any) -> dict[str, int]:
+    """Elements on one device, by leaf."""
+    return {
+        jax.tree_util.keystr(path, simple=True, separator="/"): max(
+            shard.data.size for shard in leaf.addressable_shards
+        )
+        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
+    }

@@ -1,0 +1,96 @@
+"""Steps in a row: results go in again as they came out, donated or not."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import partir
+from benchmarks.models import schedules, transformer
+from tests.e2e.compare import MESH, assert_same
+
+CONFIG = transformer.Config(
+    layers=1,
+    width=16,
+    heads=4,
+    head_dim=4,
+    hidden=32,
+    vocab=16,
+    sequence=8,
+    batch=8,
+    dtype="float64",
+)
+CARRY = {"out/0": "params", "out/1": "opt_state"}
+
+pytestmark = pytest.mark.usefixtures("double")
+
+
+@functools.cache
+def alone(steps: int) -> Any:
+    """Results of plain jax on one device."""
+    state = transformer.init(CONFIG, jax.random.key(0))
+    batch = transformer.example_batch(CONFIG, jax.random.key(1))
+    for _ in range(steps):
+        *state, loss = jax.jit(transformer.train_step)(*state, *batch)
+    return (*state, loss)
+
+
+@pytest.mark.parametrize("name", ["BP+MP+Z2", "BP+MP+Z3"])
+@pytest.mark.parametrize("donate", [False, True])
+def test_steps(name: str, donate: bool) -> None:
+    step = partir.jit(
+        transformer.train_step,
+        MESH,
+        schedules.SCHEDULES[name],
+        donate_argnums=(0, 1) if donate else (),
+        carry=None if donate else CARRY,
+    )
+    state: Any = transformer.init(CONFIG, jax.random.key(0))
+    batch = transformer.example_batch(CONFIG, jax.random.key(1))
+    partitioned = step.partitioned(*state, *batch)
+    state = partitioned.shard(*state)
+    wanted = partitioned.in_shardings()[:2]
+    jitted = None
+    for _ in range(3):
+        before = state
+        *state, loss = step(*state, *batch)
+        assert jax.tree.map(lambda a: a.sharding, tuple(state)) == wanted
+        assert all(a.is_deleted() == donate for a in jax.tree.leaves(before))
+        (compiled,) = step._compiled.values()
+        jitted = jitted or compiled.jitted
+        assert compiled.jitted is jitted
+        assert jitted._cache_size() == 1
+    assert_same((*state, loss), alone(3))
+
+
+def test_a_donated_argument_can_not_be_used_again() -> None:
+    double = partir.jit(
+        lambda x: 2 * x,
+        MESH,
+        [partir.ManualPartition({"x": 0}, axis="B")],
+        donate_argnames="x",
+    )
+    x = double(jnp.arange(8.0))
+    double(x)
+    with pytest.raises(partir.PartitionError, match='"x" has been deleted'):
+        double(x)
+
+
+def test_without_carry_state_may_come_back_otherwise() -> None:
+    """Z2 keeps parameters whole; nothing ties the new ones to the old."""
+    state = transformer.init(CONFIG, jax.random.key(0))
+    batch = transformer.example_batch(CONFIG, jax.random.key(1))
+    for carry in (None, CARRY):
+        partitioned = partir.partition(
+            transformer.train_step,
+            MESH,
+            schedules.SCHEDULES["BP+MP+Z2"],
+            args=(*state, *batch),
+            carry=carry,
+        )
+        same = partitioned.out_specs[:2] == partitioned.in_specs[:2]
+        assert same or carry is None
