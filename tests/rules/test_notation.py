@@ -70,14 +70,14 @@ WRITTEN = [
         "4x6xf32, i32, i32 -> 1x6xf32",
         "slice_sizes = array<i64: 1, 6>",
         "",
-        "(_, a), (), () -> (_, a)",
+        "(a, b), (), () -> (_, b) sum=a",
     ),
     (
         "dynamic_update_slice",
         "4x6xf32, 1x6xf32, i32, i32 -> 4x6xf32",
         "",
         "",
-        "(_, a), (_, a), (), () -> (_, a)",
+        "(a, b), (_, b), (), () -> (a, b)",
     ),
     (
         "gather",
@@ -86,7 +86,7 @@ WRITTEN = [
         "offset_dims = [2], collapsed_slice_dims = [0], start_index_map = [0], "
         "index_vector_dim = 2>",
         "",
-        "(_, c), (a, b, _) -> (a, b, c)",
+        "(d, c), (a, b, _) -> (a, b, c) sum=d",
     ),
     (
         "gather",
@@ -95,7 +95,7 @@ WRITTEN = [
         "offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], "
         "index_vector_dim = 0>",
         "",
-        "(_, b), (_, a) -> (a, b)",
+        "(c, b), (_, a) -> (a, b) sum=c",
     ),
     ("iota", "-> 4x6xi32", "iota_dimension = 0 : i64", "", " -> (a, b)"),
     (
@@ -145,7 +145,7 @@ WRITTEN = [
         "inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], "
         "index_vector_dim = 1>",
         _ADD,
-        "(_, b), (a, _), (a, b) -> (_, b) sum=a",
+        "(c, b), (a, _), (a, b) -> (c, b) sum=a",
     ),
     ("select", "i1, 4xf32, 4xf32 -> 4xf32", "", "", "(), (a), (a) -> (a)"),
     (
@@ -186,25 +186,25 @@ TRACED = [
         "gather",
         lambda x, i: jnp.take_along_axis(x, i, 1),
         (_X, _ROWS),
-        ["(a, _), (a, b, _) -> (a, b)"],
+        ["(a, c), (a, b, _) -> (a, b) sum=c"],
     ),
     (
         "scatter",
         lambda x, i: jax.grad(lambda x: jnp.take_along_axis(x, i, 1).sum())(x),
         (_X, _ROWS),
-        ["(a, _), (a, b, _), (a, b) -> (a, _) sum=b"],
+        ["(a, c), (a, b, _), (a, b) -> (a, c) sum=b"],
     ),
     (
         "scatter",
         lambda x, i: x.at[i].set(0.0),
         (_X, _IDS),
-        ["(_, a), (_, _), (_, a) -> (_, a)"],
+        ["(b, a), (_, _), (_, a) -> (b, a)"],
     ),
     (
         "scatter",
         lambda x, i: x.at[i].max(0.0),
         (_X, _IDS),
-        ["(_, b), (a, _), (a, b) -> (_, b) max=a"],
+        ["(c, b), (a, _), (a, b) -> (c, b) max=a"],
     ),
     (
         "reduce",

@@ -12,6 +12,7 @@ from partir.ir.core import Program
 from partir.ir.garbage import collection_paused
 from partir.mesh import Mesh
 from partir.partition.actions import Action, Partition
+from partir.partition.given import ModelDecisions, has_decisions
 from partir.partition.state import State
 from partir.partition.values import OpView, Values
 from partir.rules.nest import Tiling
@@ -84,7 +85,8 @@ def run_schedule(
     """Apply the tactics in order; each that raises leaves nothing behind."""
     partition = Partition(program, mesh, lower_state)
     steps: list[Step] = []
-    for number, tactic in enumerate(schedule.flat()):
+    given = [ModelDecisions()] if has_decisions(partition) else []
+    for number, tactic in enumerate([*given, *schedule.flat()]):
         name = tactic_name(tactic)
         partition.tactics.append(name)
         partition.state.step = number

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from partir.ir.core import (
+    Annotation,
     Lambda,
     Location,
     Op,
@@ -59,6 +60,7 @@ class Builder:
         self.splats: dict[int, str] = {}
         self.tags: list[Tag] = []
         self.ties: list[Tie] = []
+        self.annotations: list[Annotation] = []
         self._notes: dict[str, int] = {}
         self._cones: dict[int, _Cone] = {}
         self._blocks: list[list[int]] = []
@@ -81,6 +83,11 @@ class Builder:
     def note(self, text: str) -> None:
         """Count a remark about the import."""
         self._notes[text] = self._notes.get(text, 0) + 1
+
+    def annotate(self, value: int, axes: tuple[tuple[str, ...], ...]) -> None:
+        """Remember the axes that the model asks for."""
+        if any(axes) and value not in self._cones:
+            self.annotations.append(Annotation(value, axes))
 
     # Ops
 
@@ -308,6 +315,7 @@ class Builder:
             splats=self.splats,
             ties=(*self.ties, *ties),
             notes=notes,
+            annotations=tuple(self.annotations),
         )
 
 

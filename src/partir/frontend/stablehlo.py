@@ -5,6 +5,7 @@ MLIR objects live and die in this file. The bindings are those inside jaxlib.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from jax._src.lib.mlir.dialects import hlo as stablehlo
 from partir.errors import PartitionError
 from partir.frontend.builder import Builder
 from partir.frontend.locations import Locations
+from partir.ir.attributes import shardings
 from partir.ir.core import Lambda, Location, Op, Signature
 from partir.ir.garbage import collection_paused
 from partir.ir.types import TensorType, opaque_type, tensor
@@ -25,6 +27,9 @@ _TRANSPARENT = frozenset({"sdy.sharding_constraint", "sdy.propagation_barrier"})
 _TRANSPARENT_CALLS = frozenset({"Sharding", "SPMDFullToShardShape", "annotate"})
 _CONTROL = frozenset({"stablehlo.while", "stablehlo.case", "stablehlo.if"})
 _SYMBOLS = frozenset({"sdy.mesh"})
+_RETURNS = frozenset({"func.return", "stablehlo.return", "sdy.return"})
+# A shard_map: a local region. It remembers the mesh that it was written for.
+MANUAL, MESH = "sdy.manual_computation", "partir.mesh"
 
 
 def parse_module(source: str | bytes) -> Any:
@@ -132,7 +137,7 @@ class _Importer:
         for op in block.operations:
             op = op.operation
             name = op.name
-            if name in ("func.return", "stablehlo.return", "sdy.return"):
+            if name in _RETURNS:
                 return tuple([env[v] for v in op.operands])
             self.op(op, name, env)
         return ()
@@ -145,10 +150,20 @@ class _Importer:
         elif name in _CONTROL:
             self.control(op, name, env)
         elif name in _TRANSPARENT or self._transparent_call(op, name):
-            self.builder.note(f"{name} dropped")
             env.update(zip(op.results, [env[v] for v in op.operands], strict=True))
+            self._annotate(op, env)
         elif name not in _SYMBOLS:
             self.plain(op, name, env)
+
+    def _annotate(self, op: Any, env: dict[Any, int]) -> None:
+        """A sharding constraint is a decision; where it can't be read, a note."""
+        if "sharding" not in op.attributes:
+            return self.builder.note(f"{op.name} left out")
+        text = str(op.attributes["sharding"])
+        (axes,) = shardings(text) or [()]
+        if ":(" in text:
+            return self.builder.note(f"{op.name} over part of an axis left out")
+        return self.builder.annotate(env[op.results[0]], axes)
 
     def _transparent_call(self, op: Any, name: str) -> bool:
         if name != "stablehlo.custom_call":
@@ -172,11 +187,24 @@ class _Importer:
         results = op.results
         types = tuple([self.type(r.type) for r in results])
         attrs = self.attrs(op)
+        if name == MANUAL:
+            attrs[MESH] = self._mesh_text(
+                attrs["in_shardings"] + attrs["out_shardings"]
+            )
         location = self.locations.read(op.location)
         lambdas = self.lambdas(op, name) if len(op.regions) else ()
         made = self.builder.add(name, attrs, operands, types, location, lambdas)
         for result, value in zip(results, made, strict=True):
             env[result] = value
+
+    def _mesh_text(self, text: str) -> str:
+        """The mesh that shardings refer to, as ``B=4,M=2``."""
+        symbol = re.search(r"<@(\w+),", text)
+        if symbol is None or symbol.group(1) not in self.functions:
+            return ""
+        mesh = str(self.functions[symbol.group(1)].attributes["mesh"])
+        axes = re.findall(r'"(\w+)"\s*=\s*(\d+)', mesh)
+        return ",".join(f"{name}={size}" for name, size in axes)
 
     # Regions
 
@@ -214,23 +242,52 @@ class _Importer:
         types: list[TensorType] = []
         env: dict[Any, int] = {}
         ops: list[Op] = []
-        arguments = _number(block.arguments, env, types, self.type)
-        results: tuple[int, ...] = ()
+        arguments = _number(block.arguments, types, self.type)
+        env.update(zip(block.arguments, arguments, strict=True))
+        results = self._lambda_block(block, env, types, ops, name)
+        return Lambda(tuple(types), arguments, tuple(ops), results)
+
+    def _lambda_block(
+        self,
+        block: Any,
+        env: dict[Any, int],
+        types: list[TensorType],
+        ops: list[Op],
+        name: str,
+    ) -> tuple[int, ...]:
+        """Import a closed block's ops, calls inlined; returns what it yields."""
         for op in block.operations:
             op = op.operation
-            missing = [v for v in op.operands if v not in env]
-            if missing:
+            if any(v not in env for v in op.operands):
                 raise PartitionError(
                     f"{name} at {self.locations.read(op.location)} has a region that "
                     "reads values from outside; only while, case and if may do so"
                 )
             operands = tuple(env[v] for v in op.operands)
-            if op.name == "stablehlo.return":
-                results = operands
-                break
-            made = _number(op.results, env, types, self.type)
-            ops.append(self._inner_op(op, operands, made, types))
-        return Lambda(tuple(types), arguments, tuple(ops), results)
+            if op.name in _RETURNS:
+                return operands
+            if op.name in _TRANSPARENT:
+                made = operands
+            elif (inner := self._inlined(op)) is not None:
+                inside = dict(zip(inner.arguments, operands, strict=True))
+                made = self._lambda_block(inner, inside, types, ops, name)
+            else:
+                made = _number(op.results, types, self.type)
+                ops.append(self._inner_op(op, operands, made, types))
+            env.update(zip(op.results, made, strict=True))
+        return ()
+
+    def _inlined(self, op: Any) -> Any:
+        """The block of a call, or of a local region that splits nothing further."""
+        if op.name == "func.call":
+            return self._callee(op, "callee").regions[0].blocks[0]
+        if op.name == MANUAL and not any(
+            any(dims)
+            for which in ("in_shardings", "out_shardings")
+            for dims in shardings(str(op.attributes[which]))
+        ):
+            return op.regions[0].blocks[0]
+        return None
 
     def _inner_op(
         self,
@@ -261,15 +318,11 @@ def _attribute_text(op: Any, name: str) -> str:
     return text[start:]
 
 
-def _number(
-    values: Any, env: dict[Any, int], types: list[TensorType], read: Any
-) -> tuple[int, ...]:
-    made = []
-    for value in values:
-        env[value] = len(types)
-        made.append(len(types))
-        types.append(read(value.type))
-    return tuple(made)
+def _number(values: Any, types: list[TensorType], read: Any) -> tuple[int, ...]:
+    """New numbers for values, whose types are appended."""
+    first = len(types)
+    types.extend(read(value.type) for value in values)
+    return tuple(range(first, len(types)))
 
 
 def _changing(op: Any) -> tuple[bool, ...]:

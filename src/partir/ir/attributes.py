@@ -10,6 +10,9 @@ import re
 from collections.abc import Iterable
 
 _INT = re.compile(r"-?\d+")
+_NAME = re.compile(r'"([^"]+)"')
+_BRACES = re.compile(r"\{([^}]*)\}")
+_DIMS = re.compile(r"<@\w+, \[([^\]]*)\]")
 _FIELD = re.compile(r"(\w+) = (\[[^\]]*\]|-?\d+)")
 
 
@@ -52,6 +55,27 @@ def fields(text: str) -> dict[str, tuple[int, ...]]:
         name: tuple(map(int, _INT.findall(value)))
         for name, value in _FIELD.findall(text)
     }
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Quoted names in an attribute.
+
+    >>> names('#sdy<manual_axes{"B", "M"}>')
+    ('B', 'M')
+    """
+    return tuple(_NAME.findall(text))
+
+
+def shardings(text: str) -> list[tuple[tuple[str, ...], ...]]:
+    """Axes of each dimension, for each sharding in an sdy attribute.
+
+    >>> shardings('#sdy.sharding<@mesh, [{"B", "M"}, {?}]>')
+    [(('B', 'M'), ())]
+    """
+    return [
+        tuple(names(dim) for dim in _BRACES.findall(dims))
+        for dims in _DIMS.findall(text)
+    ]
 
 
 def i64_array(values: Iterable[int]) -> str:

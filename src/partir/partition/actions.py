@@ -19,7 +19,7 @@ from partir.partition.values import OpView, Value, Values
 Kind = Literal["tile", "atomic", "choose", "skip", "propagate"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Action:
     """One action as it was taken, for the record and to take it again.
 
@@ -41,6 +41,8 @@ class Action:
         if self.at != "everywhere":
             parts.append(f"at={self.at!r}")
         return f"{self.kind}({', '.join(parts)})"
+
+    __repr__ = __str__
 
 
 class Partition(Requirements):

@@ -185,6 +185,21 @@ class State:
             if dim is not None and results:
                 self.set_home(value, dim, axis, node)
 
+    def fix(self, node: int, nest: Nest, origin: Origin) -> None:
+        """Put a node into loops that are given, and tile what they name."""
+        self._trail.append((self.nests, node, self.nests[node]))
+        self.nests[node] = nest
+        for loop in nest.loops:
+            chosen = self.chosen[loop.axis]
+            self._trail.append((chosen, node, chosen[node]))
+            chosen[node] = 1
+            self._put(self.node_origins, (loop.axis, node), origin)
+            values = self.graph.operands[node] + self.graph.results[node]
+            for position, value in enumerate(values):
+                dim = loop.factor.dim(position)
+                if dim is not None:
+                    self.set_home(value, dim, loop.axis, None)
+
     def record_conflicts(self, axis: str, found: Iterable[Conflict]) -> None:
         """Keep what propagation could not decide on this axis."""
         self._put(self.conflicts, axis, tuple(found))

@@ -9,7 +9,7 @@ from partir.ir.attributes import fields, i64_array, ints
 from partir.ir.core import Signature
 from partir.rules.factor import Factor
 from partir.rules.local import Emitter, Ssa, emit_default, spread
-from partir.rules.monoids import additive, common_monoid
+from partir.rules.monoids import additive, common_monoid, reducer
 from partir.rules.nest import Nest
 from partir.rules.positions import (
     Columns,
@@ -193,17 +193,36 @@ def scatter(op: Signature) -> Iterator[Factor]:
 def scatter_form(
     nest: Nest, emitter: Emitter, operands: Sequence[Ssa]
 ) -> tuple[Ssa, ...]:
-    """Indices counted from the start of the tile."""
+    """Indices counted from the start of the tile.
+
+    Reductions of several operands are written one by one: XLA confuses operands of
+    one scatter that are equal, as masked ones are.
+    """
+    count = len(nest.result_types)
+    indices = _from_tile_start(nest, emitter, operands[count])
+    monoids = {loop.factor.reduce for loop in nest.loops} - {None}
+    if count == 1 or not monoids:
+        made = (*operands[:count], indices, *operands[count + 1 :])
+        return emit_default(nest, emitter, made)
+    (monoid,) = monoids
+    assert monoid is not None
+    results: list[Ssa] = []
+    for number, type_ in enumerate(nest.result_types):
+        one = (operands[number], indices, operands[count + 1 + number])
+        region = (reducer(monoid, type_.dtype),)
+        kind = nest.signature.kind
+        results += emitter.op(kind, one, (type_,), nest.attrs, region)
+    return tuple(results)
+
+
+def _from_tile_start(nest: Nest, emitter: Emitter, indices: Ssa) -> Ssa:
+    """Indices of a scatter; those of another tile are out of range."""
     lookup = _scatter_lookup(nest.signature)
     tiled = [dim for dim in lookup.single() if nest.needs[0][dim]]
     if not tiled:
-        return emit_default(nest, emitter, operands)
-    position = len(nest.result_types)
-    indices = signed(emitter, operands[position])
-    columns = Columns.of(emitter, indices, lookup.vector)
+        return indices
+    columns = Columns.of(emitter, signed(emitter, indices), lookup.vector)
     for dim in tiled:
         place = lookup.addressed.index(dim)
         columns.items[place] = shifted(nest, emitter, columns.items[place], dim)
-    made = [*operands]
-    made[position] = columns.joined()
-    return emit_default(nest, emitter, made)
+    return columns.joined()

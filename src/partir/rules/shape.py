@@ -7,18 +7,24 @@ from collections.abc import Iterator, Sequence
 
 from partir.ir.attributes import i64_array, integer, ints
 from partir.ir.core import Signature
-from partir.ir.types import tensor
 from partir.rules.factor import Factor
 from partir.rules.local import (
     INDEX,
     Emitter,
     Ssa,
     binary,
+    compared,
+    constant,
+    converted,
     emit_default,
+    spread,
+    tile_index,
     tile_offset,
     tile_starts,
 )
+from partir.rules.monoids import additive
 from partir.rules.nest import Nest
+from partir.rules.positions import without_strangers
 from partir.rules.registry import local_attrs, local_form, rule
 
 
@@ -138,12 +144,8 @@ def iota_form(nest: Nest, emitter: Emitter, operands: Sequence[Ssa]) -> tuple[Ss
     offset = tile_offset(nest, emitter, 0, dim)
     if offset is None:
         return (made,)
-    scalar = tensor((), made.type.dtype)
-    if scalar != INDEX:
-        (offset,) = emitter.op("stablehlo.convert", (offset,), (scalar,))
-    attrs = {"broadcast_dimensions": i64_array(())}
-    (start,) = emitter.op("stablehlo.broadcast_in_dim", (offset,), (made.type,), attrs)
-    return (binary(emitter, "add", made, start),)
+    offset = converted(emitter, offset, made.type.dtype)
+    return (binary(emitter, "add", made, spread(emitter, offset, made.type)),)
 
 
 @rule("concatenate")
@@ -157,37 +159,70 @@ def concatenate(op: Signature) -> Iterator[Factor]:
 
 @rule("slice")
 def slice_rule(op: Signature) -> Iterator[Factor]:
-    """Dimensions that are taken whole."""
-    for dim, size in enumerate(op.operands[0].shape):
-        if op.results[0].shape[dim] == size and _forward(op, dim):
+    """``(i, v) -> (i, _) sum=v`` where one of v is taken.
+
+    Else dimensions taken whole, or one of every few from end to end (`x[1::2]`).
+    """
+    starts, strides = (ints(op.attrs[a]) for a in ("start_indices", "strides"))
+    monoid = additive(op.results[0].dtype)
+    for dim, size in enumerate(op.results[0].shape):
+        whole = op.operands[0].shape[dim]
+        if size * strides[dim] == whole and starts[dim] < strides[dim]:
             yield Factor(size, (dim,), (dim,))
-
-
-def _forward(op: Signature, dim: int) -> bool:
-    return ints(op.attrs["strides"])[dim] == 1 or op.operands[0].shape[dim] == 1
+        elif size == 1:
+            yield Factor(whole, (dim,), (None,), monoid)
 
 
 @local_attrs("slice")
 def slice_attrs(nest: Nest) -> dict[str, str]:
-    """A tiled dimension ends where the tile does."""
+    """What is cut off a tile is what is cut off the whole, or the tile holds it."""
     attrs = dict(nest.signature.attrs)
-    limits = list(ints(attrs["limit_indices"]))
-    for dim, axes in enumerate(nest.gives[0]):
-        if axes:
-            limits[dim] = nest.operand_types[0].shape[dim]
-    attrs["limit_indices"] = i64_array(limits)
+    starts, limits = (list(ints(attrs[f"{a}_indices"])) for a in ("start", "limit"))
+    whole, local = nest.signature.operands[0].shape, nest.operand_types[0].shape
+    for dim, axes in enumerate(nest.needs[0]):
+        if axes and nest.gives[0][dim]:
+            limits[dim] -= whole[dim] - local[dim]
+        elif axes:
+            starts[dim] %= local[dim]
+            limits[dim] = starts[dim] + 1
+    attrs["start_indices"], attrs["limit_indices"] = map(i64_array, (starts, limits))
     return attrs
+
+
+@local_form("slice")
+def slice_form(
+    nest: Nest, emitter: Emitter, operands: Sequence[Ssa]
+) -> tuple[Ssa, ...]:
+    """Take it from this tile; what is in another one is left out."""
+    (made,) = emit_default(nest, emitter, operands)
+    starts = ints(nest.signature.attrs["start_indices"])
+    for dim, axes in enumerate(nest.needs[0]):
+        if axes and not nest.gives[0][dim]:
+            own = tile_index(nest, emitter, 0, dim)
+            assert own is not None
+            number = starts[dim] // nest.operand_types[0].shape[dim]
+            meant = constant(emitter, INDEX, str(number))
+            mask = compared(emitter, own, "EQ", meant)
+            made = without_strangers(emitter, made, mask)
+    return (made,)
 
 
 @rule("pad")
 def pad(op: Signature) -> Iterator[Factor]:
-    """Dimensions without padding."""
-    edges = [ints(op.attrs[f"edge_padding_{side}"]) for side in ("low", "high")] + [
-        ints(op.attrs["interior_padding"])
-    ]
+    """``(i, _), () -> (i, _)``: dimensions without padding.
+
+    Also those in which every element gets the same around it (gradient of `x[1::2]`).
+    """
+    low, high, interior = _paddings(op)
     for dim, size in enumerate(op.operands[0].shape):
-        if not any(edge[dim] for edge in edges):
+        around = low[dim] + high[dim] == interior[dim]
+        if around and min(low[dim], high[dim]) >= 0:
             yield Factor(size, (dim, None), (dim,))
+
+
+def _paddings(op: Signature) -> tuple[tuple[int, ...], ...]:
+    names = ("edge_padding_low", "edge_padding_high", "interior_padding")
+    return tuple(ints(op.attrs[name]) for name in names)
 
 
 @rule("reverse")

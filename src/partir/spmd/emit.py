@@ -185,20 +185,22 @@ def lambda_text(region: Lambda) -> str:
     return found
 
 
-def _lambda_text(region: Lambda) -> str:
+def _lambda_text(region: Lambda, depth: int = 0) -> str:
     if not region.types:
         return "{}"
     types = region.types
-    names = [f"%l{i}" for i in range(len(types))]
+    prefix = f"%l{depth}_" if depth else "%l"
+    names = [f"{prefix}{i}" for i in range(len(types))]
     head = ", ".join(f"{names[v]}: {types[v].text}" for v in region.arguments)
     lines = [f"{{ ^bb0({head}):"]
     for op in region.ops:
         ins = ", ".join(names[v] for v in op.operands)
         left = ", ".join(names[v] for v in op.results)
         tail = op_tail(op.signature.operands, op.signature.results, op.signature.attrs)
-        inner = ", ".join(map(_lambda_text, op.signature.lambdas))
-        body = f" ({inner})" if inner else ""
-        lines.append(f'{left} = "{op.kind}"({ins}){body}{tail}')
+        inner = [_lambda_text(r, depth + 1) for r in op.signature.lambdas]
+        body = f" ({', '.join(inner)})" if inner else ""
+        equals = " = " if left else ""
+        lines.append(f'{left}{equals}"{op.kind}"({ins}){body}{tail}')
     outs = ", ".join(names[v] for v in region.results)
     out_types = ", ".join(types[v].text for v in region.results)
     lines.append(f'"stablehlo.return"({outs}) : ({out_types}) -> () }}')

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from partir.ir.core import Program
+from partir.ir.core import Program, Signature
 from partir.ir.types import TensorType
 from partir.mesh import Mesh
 from partir.rules.nest import Nest, Tiling
@@ -97,6 +97,16 @@ class Collective:
         return (self.result,)
 
 
+def written_collectives(signature: Signature) -> list[str]:
+    """Collectives that the model's author wrote into an op's region (a shard_map)."""
+    return [
+        inner.signature.name
+        for region in signature.lambdas
+        for inner in region.ops
+        if inner.signature.name in KINDS
+    ]
+
+
 SpmdOp = Compute | Control | Collective
 
 
@@ -127,8 +137,12 @@ class SpmdProgram:
         """Executed counts on one device, all kinds present."""
         counts = dict.fromkeys(KINDS, 0)
         for op, trips in self.walk():
-            if isinstance(op, Collective) and op.kind != SLICE:
-                counts[op.kind] += trips
+            if isinstance(op, Collective):
+                if op.kind != SLICE:
+                    counts[op.kind] += trips
+            elif isinstance(op, Compute) and op.nest.signature.lambdas:
+                for kind in written_collectives(op.nest.signature):
+                    counts[kind] += trips
         return counts
 
     @cached_property

@@ -1,0 +1,108 @@
+"""Layouts that the model itself asks for: sharding constraints and shard_maps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import AxisType, PartitionSpec as P
+
+import partir
+
+MESH = {"B": 4, "M": 2}
+ROWS = partir.ManualPartition({"x": 0}, axis="B", name="rows")
+
+
+def constrained(x: Any, w: Any) -> Any:
+    hidden = jax.lax.with_sharding_constraint(x @ w, P("B", "M"))
+    return jnp.sin(hidden).sum()
+
+
+def all_manual(x: Any, w: Any) -> Any:
+    def local(x: Any, w: Any) -> Any:
+        return jax.lax.psum(x @ w, "M") * (1 + jax.lax.axis_index("B"))
+
+    specs = {"in_specs": (P("B", "M"), P("M", None)), "out_specs": P("B", None)}
+    return jnp.sin(jax.shard_map(local, **specs)(x, w)).sum()
+
+
+def partly_manual(x: Any, w: Any) -> Any:
+    def local(x: Any, w: Any) -> Any:
+        positive = jnp.where(x @ w > 0, 1.0, 0.5) * (2 + jax.lax.axis_index("M"))
+        return jax.lax.psum(positive, "M")
+
+    specs = {"in_specs": (P(None, "M"), P("M", None)), "out_specs": P(None, None)}
+    mapped = jax.shard_map(local, **specs, axis_names={"M"}, check_vma=False)
+    return jnp.sin(mapped(x, w)).sum()
+
+
+@pytest.fixture
+def arrays() -> Any:
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((8, 4)), rng.standard_normal((4, 8))
+
+
+def expected(fn: Any, arrays: Any) -> Any:
+    types = (AxisType.Auto,) * 2
+    with jax.set_mesh(jax.make_mesh((4, 2), ("B", "M"), axis_types=types)):
+        return jax.jit(fn)(*arrays)
+
+
+@pytest.mark.parametrize("schedule", [[], [ROWS]], ids=["alone", "with a tactic"])
+@pytest.mark.parametrize(
+    ("fn", "reduces", "spec"),
+    [
+        (constrained, 1, P("B")),
+        (all_manual, 2, P("B", "M")),
+        (partly_manual, 1, P(None, "M")),
+    ],
+)
+@pytest.mark.usefixtures("x64")
+def test_the_models_own_layout_is_kept(
+    fn: Any, reduces: int, spec: P, schedule: Any, arrays: Any
+) -> None:
+    record = partir.partition(fn, MESH, schedule, args=arrays)
+    assert record.steps[0].name == "the model's own"
+    assert record.steps[0].collectives["all_reduce"] == reduces
+    if not schedule:
+        assert record.in_specs[0] == spec
+    made = record.compile()(*arrays)
+    np.testing.assert_allclose(made, expected(fn, arrays), rtol=1e-9)
+
+
+def test_axes_that_the_mesh_does_not_have_are_left_out(arrays: Any) -> None:
+    text = """
+    module {
+      sdy.mesh @mesh = <["data"=4]>
+      func.func @main(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+        %0 = sdy.sharding_constraint %x <@mesh, [{"data"}, {}]> : tensor<8x4xf32>
+        return %0 : tensor<8x4xf32>
+      }
+    }"""
+    program = partir.load(text)
+    assert partir.partition(program, {"B": 4}, []).in_specs == (P(),)
+    assert partir.partition(program, {"data": 4}, []).in_specs == (P("data"),)
+
+
+def test_a_shard_map_needs_the_mesh_that_it_was_written_for() -> None:
+    text = """
+    module {
+      sdy.mesh @mesh = <["a"=2]>
+      func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+        %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"a"}]>]
+            out_shardings=[<@mesh, [{"a"}]>] manual_axes={"a"} (%l: tensor<4xf32>) {
+          %1 = stablehlo.add %l, %l : tensor<4xf32>
+          sdy.return %1 : tensor<4xf32>
+        } : (tensor<8xf32>) -> tensor<8xf32>
+        return %0 : tensor<8xf32>
+      }
+    }"""
+    program = partir.load(text)
+    record = partir.partition(program, {"a": 2}, [])
+    assert record.in_specs == (P("a"),)
+    np.testing.assert_array_equal(record.compile()(np.ones(8, "f4"))[0], np.full(8, 2))
+    with pytest.raises(partir.PartitionError, match="shard_map over mesh a=2"):
+        partir.partition(program, {"b": 2}, [])
