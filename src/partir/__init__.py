@@ -22,6 +22,7 @@ from partir.ir.core import Program as Program
 from partir.mesh import Mesh as Mesh
 from partir.partition.actions import Partition as Partition
 from partir.partition.patterns import optional as optional
+from partir.rules.user import rule as rule
 from partir.tactics.manual import (
     FIRST_DIVISIBLE_DIM as FIRST_DIVISIBLE_DIM,
     REPLICATED as REPLICATED,
@@ -51,6 +52,7 @@ __all__ = [
     "load_schedule",
     "optional",
     "partition",
+    "rule",
     "tag",
     "trace",
     "trace_for",

@@ -16,6 +16,7 @@ from partir.execute.callbacks import refuse_callbacks
 from partir.execute.compiled import Compiled
 from partir.execute.interface import Interface
 from partir.execute.module import Module
+from partir.execute.options import default_options
 from partir.execute.placing import device_mesh, shard_leaf
 from partir.execute.runner import Plan
 from partir.execute.types import jax_struct
@@ -237,7 +238,8 @@ class Partitioned:
         """
         refuse_callbacks(self.program)
         mesh = self._device_mesh(devices)
-        return Compiled(self._plan, self._interface, mesh, self._compiler_options)
+        options = default_options(mesh, self.spmd) | dict(self._compiler_options or {})
+        return Compiled(self._plan, self._interface, mesh, options)
 
     @cached_property
     def _plan(self) -> Plan:

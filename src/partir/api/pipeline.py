@@ -16,6 +16,7 @@ from partir.partition.given import ModelDecisions, has_decisions
 from partir.partition.state import State
 from partir.partition.values import OpView, Values
 from partir.rules.nest import Tiling
+from partir.rules.user import require_rules_fit
 from partir.spmd.lower import lower
 from partir.spmd.program import SpmdProgram
 from partir.spmd.rewrites import rewrite
@@ -83,6 +84,7 @@ def run_schedule(
     program: Program, mesh: Mesh, schedule: Schedule
 ) -> tuple[Partition, list[Step]]:
     """Apply the tactics in order; each that raises leaves nothing behind."""
+    require_rules_fit(program)
     partition = Partition(program, mesh, lower_state)
     steps: list[Step] = []
     given = [ModelDecisions()] if has_decisions(partition) else []

@@ -34,7 +34,7 @@ def find_replicated(state: State) -> Iterator[ReplicatedOp]:
                 continue
             if not any(state.homes[axis][v] >= 0 for v in op.operands):
                 continue
-            known = has_rule(op.kind)
+            known = has_rule(op.signature)
             if known and node not in left:
                 continue
             reason = "its operands disagree" if known else "it has no rule"

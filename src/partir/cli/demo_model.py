@@ -71,7 +71,8 @@ def train_step(
     def update(p: jax.Array, m: jax.Array, v: jax.Array) -> jax.Array:
         first = m / (1 - 0.9**count)
         second = v / (1 - 0.99**count)
-        return p - 3e-3 * first / (jnp.sqrt(second) + 1e-8)
+        new: jax.Array = p - 3e-3 * first / (jnp.sqrt(second) + 1e-8)
+        return new
 
     params = jax.tree.map(update, params, mu, nu)
     return params, {"mu": mu, "nu": nu, "count": count}, loss

@@ -68,6 +68,11 @@ class Signature:
             found.key, found.cache = key, {}
         return found
 
+    @classmethod
+    def known(cls) -> tuple[Signature, ...]:
+        """All that were made so far."""
+        return tuple(cls._known.values())
+
     @property
     def name(self) -> str:
         """Kind without its dialect: ``dot_general``."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from partir.ir.attributes import ints
 from partir.ir.core import Signature
 from partir.rules.factor import Factor
 from partir.rules.registry import rule
@@ -20,8 +21,15 @@ _STABLEHLO = (
 ).split()
 
 _CHLO = (
-    "acos acosh asin asinh atan atanh bessel_i1e conj cosh digamma erf erf_inv erfc "
-    "is_inf is_neg_inf is_pos_inf lgamma next_after polygamma sinh square tan zeta"
+    "_asin_acos_kernel acos acosh asin asinh atan atanh bessel_i1e conj constant_like "
+    "cosh digamma erf erf_inv erfc is_inf is_neg_inf is_pos_inf lgamma mulhi "
+    "next_after polygamma sinh square tan zeta"
+).split()
+
+_BROADCASTING = (
+    "add and atan2 compare complex divide maximum minimum multiply next_after or "
+    "polygamma power remainder select shift_left shift_right_arithmetic "
+    "shift_right_logical subtract xor zeta"
 ).split()
 
 
@@ -46,6 +54,32 @@ def elementwise(op: Signature) -> Iterator[Factor]:
             yield Factor(shape[dim], (dim,), (dim,))
         return
     yield from pointwise(op)
+
+
+@rule("map")
+def map_(op: Signature) -> Iterator[Factor]:
+    """``(i, j), (i, j) -> (i, j)``: its region sees one element of each."""
+    yield from pointwise(op)
+
+
+@rule(*(f"chlo.broadcast_{name}" for name in _BROADCASTING))
+def broadcasting(op: Signature) -> Iterator[Factor]:
+    """``(i, j), (j) -> (i, j)``: operands are stretched as NumPy does.
+
+    Unless the op says where the dimensions of the operand of lower rank go.
+    """
+    given = op.attrs.get("broadcast_dimensions")
+    shape = op.results[0].shape
+    for dim, size in enumerate(shape):
+        operands = []
+        for operand in op.operands:
+            rank = len(operand.shape)
+            places: Sequence[int] = range(len(shape) - rank, len(shape))
+            if given is not None and rank == len(ints(given)) < len(shape):
+                places = ints(given)
+            follows = dim in places and operand.shape[places.index(dim)] == size
+            operands.append(places.index(dim) if follows else None)
+        yield Factor(size, tuple(operands), (dim,))
 
 
 @rule(TIE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from partir.ir.attributes import fields, i64_array, ints
+from partir.ir.attributes import fields, i64_array, integer, ints
 from partir.ir.core import Signature
 from partir.rules.factor import Factor
 from partir.rules.local import Emitter, Ssa, emit_default, spread
@@ -226,3 +226,18 @@ def _from_tile_start(nest: Nest, emitter: Emitter, indices: Ssa) -> Ssa:
         place = lookup.addressed.index(dim)
         columns.items[place] = shifted(nest, emitter, columns.items[place], dim)
     return columns.joined()
+
+
+@rule("torch_index_select")
+def torch_index_select(op: Signature) -> Iterator[Factor]:
+    """``(b, i, _, j), (b, s) -> (b, i, s, j)``: all but the dimension looked up in."""
+    dim, batch = (integer(op.attrs[name]) for name in ("dim", "batch_dims"))
+    operand, index = op.operands[0].shape, op.operands[1].shape
+    added = len(index) - batch
+    for place, size in enumerate(operand):
+        if place < dim:
+            yield Factor(size, (place, place if place < batch else None), (place,))
+        elif place > dim:
+            yield Factor(size, (place, None), (place + added - 1,))
+    for place in range(batch, len(index)):
+        yield Factor(index[place], (None, place), (dim + place - batch,))

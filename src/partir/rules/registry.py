@@ -20,10 +20,14 @@ if TYPE_CHECKING:
 
 Rule = Callable[[Signature], Iterable[Factor]]
 LocalAttrs = Callable[["Nest"], dict[str, str]]
+Names = Callable[[Signature], Iterable[str]]
 
 _rules: dict[str, Rule] = {}
 _forms: dict[str, LocalForm] = {}
 _attrs: dict[str, LocalAttrs] = {}
+_names: dict[str, Names] = {}
+# Users' rules for custom calls, by `call_target_name`; they go before ours.
+target_rules: dict[str, Rule] = {}
 
 
 def rule(*kinds: str) -> Callable[[Rule], Rule]:
@@ -59,8 +63,31 @@ def local_form(*kinds: str) -> Callable[[LocalForm], LocalForm]:
     return register
 
 
+def variants(kind: str) -> Callable[[Names], Names]:
+    """Register what tells ops of one kind apart: names to look for a rule under.
+
+    The first that has one counts.
+    """
+
+    def register(function: Names) -> Names:
+        _names[_full(kind)] = function
+        return function
+
+    return register
+
+
 def _full(kind: str) -> str:
     return kind if "." in kind else f"stablehlo.{kind}"
+
+
+def _find(signature: Signature) -> Rule | None:
+    own = target_rules.get(signature.attrs.get("call_target_name", ""))
+    if own is not None:
+        return own
+    names = _names.get(signature.kind)
+    if names is None:
+        return _rules.get(signature.kind)
+    return next((_rules[name] for name in names(signature) if name in _rules), None)
 
 
 def kinds() -> tuple[str, ...]:
@@ -68,14 +95,14 @@ def kinds() -> tuple[str, ...]:
     return tuple(sorted(_rules))
 
 
-def has_rule(kind: str) -> bool:
-    """Whether the registry knows this op kind."""
-    return kind in _rules
+def has_rule(signature: Signature) -> bool:
+    """Whether the registry knows such ops."""
+    return _find(signature) is not None
 
 
 def factors_of(signature: Signature) -> tuple[Factor, ...]:
     """Factors of an op; none for an op without a rule. Size-1 factors are left out."""
-    found = _rules.get(signature.kind)
+    found = _find(signature)
     if found is None:
         return ()
     return tuple(factor for factor in found(signature) if factor.size > 1)

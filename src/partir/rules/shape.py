@@ -39,6 +39,22 @@ def broadcast_in_dim(op: Signature) -> Iterator[Factor]:
         yield Factor(size, (operand,), (dim,))
 
 
+@rule("broadcast")
+def broadcast(op: Signature) -> Iterator[Factor]:
+    """``(j) -> (i, j)``: new dimensions in front, and the rest."""
+    new = len(op.results[0].shape) - len(op.operands[0].shape)
+    for dim, size in enumerate(op.results[0].shape):
+        yield Factor(size, (dim - new if dim >= new else None,), (dim,))
+
+
+@local_attrs("broadcast")
+def broadcast_attrs(nest: Nest) -> dict[str, str]:
+    """New dimensions are as large as the tile."""
+    new = len(nest.result_types[0].shape) - len(nest.operand_types[0].shape)
+    sizes = i64_array(nest.result_types[0].shape[:new])
+    return {**nest.signature.attrs, "broadcast_sizes": sizes}
+
+
 @rule("transpose")
 def transpose(op: Signature) -> Iterator[Factor]:
     """``(j, i) -> (i, j)``: each result dimension follows its operand dimension."""
@@ -136,12 +152,13 @@ def iota(op: Signature) -> Iterator[Factor]:
     yield from constant_rule(op)
 
 
-@local_form("iota")
+@local_form("iota", "dynamic_iota")
 def iota_form(nest: Nest, emitter: Emitter, operands: Sequence[Ssa]) -> tuple[Ssa, ...]:
     """Count from the tile's offset."""
-    (made,) = emit_default(nest, emitter, operands)
-    dim = integer(nest.signature.attrs["iota_dimension"])
-    offset = tile_offset(nest, emitter, 0, dim)
+    attrs = {"iota_dimension": nest.attrs["iota_dimension"]}
+    (made,) = emitter.op("stablehlo.iota", (), nest.result_types, attrs)
+    dim = integer(attrs["iota_dimension"])
+    offset = tile_offset(nest, emitter, len(operands), dim)
     if offset is None:
         return (made,)
     offset = converted(emitter, offset, made.type.dtype)

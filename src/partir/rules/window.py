@@ -12,8 +12,15 @@ from dataclasses import dataclass
 from partir.ir.attributes import i64_array, ints
 from partir.ir.core import Signature
 from partir.rules.factor import Factor
-from partir.rules.local import Emitter, Ssa, emit_default
-from partir.rules.monoids import common_monoid
+from partir.rules.local import (
+    Emitter,
+    Ssa,
+    binary,
+    constant,
+    emit_default,
+    spread,
+)
+from partir.rules.monoids import OPS, common_monoid, identity
 from partir.rules.nest import Nest
 from partir.rules.registry import local_attrs, local_form, rule
 
@@ -62,7 +69,8 @@ def windows(op: Signature, sizes: Sequence[int]) -> list[Window]:
         Window(
             sizes[dim],
             strides[dim],
-            *paddings[2 * dim : 2 * dim + 2],
+            paddings[2 * dim],
+            paddings[2 * dim + 1],
             base[dim],
             dilations[dim],
         )

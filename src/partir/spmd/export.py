@@ -136,6 +136,10 @@ class _Exporter(TextEmitter):
         ops = self.program.program.ops
         self.at(ops[producer].location if producer is not None else Location())
         operand, type_ = self.env[op.operand], self.program.types[op.result]
+        if op.after >= 0:
+            both = (operand, self.env[op.after])
+            kind = "stablehlo.optimization_barrier"
+            operand, _ = self.op(kind, both, [ssa.type for ssa in both])
         emit = {
             SLICE: self._all_slice,
             "all_gather": self._all_gather,

@@ -85,11 +85,12 @@ class Collective:
     to_dim: int = -1
     order: tuple[str, ...] = ()
     monoid: str = ""
+    after: int = -1  # a value that must be there first; none if negative
 
     @property
     def operands(self) -> tuple[int, ...]:
         """What it reads."""
-        return (self.operand,)
+        return (self.operand,) if self.after < 0 else (self.operand, self.after)
 
     @property
     def results(self) -> tuple[int, ...]:

@@ -25,6 +25,7 @@ from partir.spmd.program import (
 )
 from partir.spmd.sums import merge_sums
 from partir.spmd.sweep import Pass, Sweep, run_pass
+from partir.spmd.timely import tie_repeated_gathers
 
 
 def scatter_reduced_slices(sweep: Sweep, ops: Iterator[SpmdOp]) -> list[SpmdOp]:
@@ -123,6 +124,7 @@ PASSES: tuple[Pass, ...] = (
     widen_after_gather,
     narrow_before_gather,
     merge_gathers,
+    tie_repeated_gathers,
 )
 
 

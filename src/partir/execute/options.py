@@ -1,0 +1,25 @@
+"""Options for XLA that a program needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+
+from partir.spmd.program import Collective, SpmdProgram
+
+
+def default_options(mesh: jax.sharding.Mesh, program: SpmdProgram) -> dict[str, Any]:
+    """What to tell XLA on these devices.
+
+    XLA:CPU drops optimization barriers early, then merges a weight's gathers for the
+    forward and the backward pass and keeps the weight in between. Other back ends keep
+    barriers by themselves.
+    """
+    on_cpu = mesh.devices.flat[0].platform == "cpu"
+    barriers = any(
+        isinstance(op, Collective) and op.after >= 0 for op, _ in program.walk()
+    )
+    if on_cpu and barriers:
+        return {"xla_disable_hlo_passes": "cse_barrier_expander"}
+    return {}

@@ -1,0 +1,305 @@
+"""Rules as users write them: ``b s d, d f -> b s f sum=d``, one name per dimension."""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from partir.errors import PartitionError
+from partir.ir.types import TensorType
+from partir.rules.factor import Factor
+from partir.rules.monoids import OPS
+
+WHOLE = "_"
+DOTS = "..."
+Dims = tuple[str, ...]
+
+_NAME = re.compile(r"[A-Za-z]\w*")
+_MARK = re.compile(r"(\w+)=(\S+)")
+_EXAMPLE = '"b s d, d f -> b s f sum=d"'
+
+
+@dataclass(frozen=True)
+class Written:
+    """A rule: the names of each operand's and result's dimensions; `_` stays whole.
+
+    `reduced` are pairs of a name that some result lacks and the monoid that puts its
+    parts together.
+    """
+
+    operands: tuple[Dims, ...]
+    results: tuple[Dims, ...]
+    reduced: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        """As it is written.
+
+        >>> str(parse("(b, s), (s) -> (b) sum=s"))
+        'b s, s -> b sum=s'
+        """
+        left, right = (
+            ", ".join(" ".join(dims) or "()" for dims in side)
+            for side in (self.operands, self.results)
+        )
+        marks = [f"{monoid}={name}" for name, monoid in self.reduced]
+        return " ".join([left, "->", right, *marks]).strip()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every name once, in the order in which they appear."""
+        found = (name for dims in (*self.operands, *self.results) for name in dims)
+        return tuple(dict.fromkeys(name for name in found if name != WHOLE))
+
+    def factors(
+        self, operands: Sequence[TensorType], results: Sequence[TensorType]
+    ) -> Iterator[Factor]:
+        """A factor for each name, for an op of these types, which the rule must fit."""
+        rule = fitted(self, operands, results)
+        monoids = dict(rule.reduced)
+        for name in rule.names:
+            sizes = _sizes(rule, name, operands, results)
+            yield Factor(
+                math.gcd(*sizes.values()),
+                tuple(_place(name, dims) for dims in rule.operands),
+                tuple(_place(name, dims) for dims in rule.results),
+                monoids.get(name),
+            )
+
+
+def _place(name: str, dims: Dims) -> int | None:
+    return dims.index(name) if name in dims else None
+
+
+# Reading
+
+
+@functools.cache
+def parse(text: str) -> Written:
+    """Read a rule, or raise a PartitionError that names the factor and what would do.
+
+    >>> parse("b s d, d f -> b s f sum=d").reduced
+    (('d', 'sum'),)
+    """
+    if not isinstance(text, str) or text.count("->") != 1:
+        raise _error(text, f"expected operands, one ->, results, as in {_EXAMPLE}")
+    left, right = text.split("->")
+    start = re.search(r"\w+\s*=", right)
+    marks = right[start.start() :] if start else ""
+    right = right[: start.start()] if start else right
+    made = Written(
+        _values(text, left, "operand"),
+        _values(text, right, "result"),
+        _marks(text, marks),
+    )
+    _check_names(text, made)
+    _check_marks(text, made)
+    return made
+
+
+def _error(text: object, problem: str) -> PartitionError:
+    return PartitionError(f'rule "{text}": {problem}')
+
+
+def _values(text: str, side: str, what: str) -> tuple[Dims, ...]:
+    """The dimensions of each operand, or of each result."""
+    if not side.strip():
+        return ()
+    pieces = re.split(r",(?![^(]*\))", side)
+    return tuple(
+        tuple(_dims(text, piece.strip(), f"{what} {number}"))
+        for number, piece in enumerate(pieces)
+    )
+
+
+def _dims(text: str, piece: str, where: str) -> Iterator[str]:
+    if not piece:
+        raise _error(text, f"{where} is empty; write () for a scalar")
+    if piece.startswith("(") and piece.endswith(")"):
+        piece = piece[1:-1].replace(",", " ")
+    for word in piece.split():
+        if word in (WHOLE, "1"):
+            yield WHOLE
+        elif word == DOTS or _NAME.fullmatch(word):
+            yield word
+        else:
+            raise _error(
+                text,
+                f'"{word}" in {where} is no name of a dimension. A name is letters and '
+                "digits, such as b; _ or 1 is a dimension that stays whole, ... is any "
+                "number of dimensions. One name per dimension: a dimension that merges "
+                "two is to be reshaped before the call",
+            )
+
+
+def _marks(text: str, marks: str) -> tuple[tuple[str, str], ...]:
+    found: dict[str, str] = {}
+    for word in re.sub(r"\s*=\s*", "=", marks).replace(",", " ").split():
+        match = _MARK.fullmatch(word)
+        monoid, name = (match[1], match[2]) if match else ("", "")
+        if monoid not in OPS:
+            raise _error(
+                text,
+                f'"{word}" does not say how parts are put together: write one of '
+                + ", ".join(f"{known}=NAME" for known in OPS),
+            )
+        if name in found:
+            raise _error(text, f'"{name}" is marked twice; it can have one reduction')
+        found[name] = monoid
+    return tuple(found.items())
+
+
+def _check_names(text: str, rule: Written) -> None:
+    for what, side in (("operand", rule.operands), ("result", rule.results)):
+        for number, dims in enumerate(side):
+            for name in set(dims) - {WHOLE}:
+                if dims.count(name) > 1:
+                    raise _error(
+                        text,
+                        f'"{name}" is twice in {what} {number}; a device would get a '
+                        "block of the diagonal only: write _ for both dimensions, or "
+                        "two names",
+                    )
+    known = {name for dims in rule.operands for name in dims}
+    for number, dims in enumerate(rule.results):
+        for name in dims:
+            if name not in known | {WHOLE}:
+                raise _error(
+                    text,
+                    f'"{name}" is in result {number} but in no operand, so nothing '
+                    "tells a device which part to make: write _ there",
+                )
+
+
+def _check_marks(text: str, rule: Written) -> None:
+    marked = dict(rule.reduced)
+    for name in rule.names:
+        places = [i for i, dims in enumerate(rule.operands) if name in dims]
+        missing = [i for i, dims in enumerate(rule.results) if name not in dims]
+        if missing and name not in marked:
+            raise _error(
+                text,
+                f'"{name}" is in {_listed("operand", places)} but not in '
+                f"{_listed('result', missing)}: say how parts are put together "
+                f"(sum={name}, or {', '.join(m for m in OPS if m != 'sum')}), or "
+                "write _ where it must stay whole",
+            )
+        if not missing and name in marked:
+            raise _error(
+                text,
+                f'"{name}" is marked {marked[name]}={name}, but every result has it: '
+                "nothing is reduced over it, so leave the mark out",
+            )
+    for name in marked:
+        if name not in rule.names:
+            raise _error(
+                text,
+                f'{marked[name]}={name}: there is no dimension "{name}"; the names are '
+                + (", ".join(rule.names) or "none"),
+            )
+
+
+def _listed(what: str, numbers: Sequence[int]) -> str:
+    many = "s" if len(numbers) > 1 else ""
+    return f"{what}{many} {', '.join(map(str, numbers))}"
+
+
+# Fitting
+
+
+def fitted(
+    rule: Written, operands: Sequence[TensorType], results: Sequence[TensorType]
+) -> Written:
+    """The rule with ... written out for values of these types, if it fits them."""
+    spare: dict[int, str] = {}
+    sides = ("operand", rule.operands, operands), ("result", rule.results, results)
+    for what, side, types in sides:
+        if len(side) != len(types):
+            raise _error(
+                rule,
+                f"it has {len(side)} {what}s, the call has {len(types)}: "
+                + (", ".join(map(str, types)) or "none"),
+            )
+        for number, (dims, type_) in enumerate(zip(side, types, strict=True)):
+            named = len(dims) - dims.count(DOTS)
+            more = len(type_.shape) - named
+            if more < 0 or (more and DOTS not in dims):
+                raise _error(
+                    rule,
+                    f"{what} {number} is {type_} with {len(type_.shape)} dimensions, "
+                    f'the rule names {named}: "{" ".join(dims)}"',
+                )
+            if DOTS in dims:
+                spare.setdefault(more, f"{what} {number}")
+    if len(spare) > 1:
+        told = " and ".join(f"{n} in {where}" for n, where in spare.items())
+        raise _error(rule, f'"..." stands for {told}: the number must be the same')
+    return _without_dots(rule, next(iter(spare), 0))
+
+
+def _without_dots(rule: Written, count: int) -> Written:
+    if DOTS not in rule.names:
+        return rule
+    names = tuple(fresh(rule.names, f"dim{i}") for i in range(count))
+
+    def expand(dims: Dims) -> Dims:
+        return tuple(n for d in dims for n in (names if d == DOTS else (d,)))
+
+    reduced = [
+        (n, monoid)
+        for name, monoid in rule.reduced
+        for n in (names if name == DOTS else (name,))
+    ]
+    return Written(
+        tuple(map(expand, rule.operands)),
+        tuple(map(expand, rule.results)),
+        tuple(reduced),
+    )
+
+
+def fresh(names: Sequence[str], stem: str) -> str:
+    """A name like `stem` that is not among these.
+
+    >>> fresh(("b", "v"), "v")
+    'v_'
+    """
+    while stem in names:
+        stem += "_"
+    return stem
+
+
+def require_sizes(
+    rule: Written, operands: Sequence[TensorType], results: Sequence[TensorType]
+) -> None:
+    """Dimensions of one name have one size, or multiples of the smallest."""
+    for name in rule.names:
+        sizes = _sizes(rule, name, operands, results)
+        least = min(sizes.values())
+        if len(set(sizes.values())) == 1:
+            continue
+        if least < 2 or any(size % least for size in sizes.values()):
+            told = ", ".join(f"{size} in {where}" for where, size in sizes.items())
+            advice = "write 1 for it where it is 1" if least == 1 else "use two names"
+            raise _error(
+                rule,
+                f'"{name}" is {told}: dimensions of one name have one size, or '
+                f"multiples of the smallest (grouped heads); {advice}",
+            )
+
+
+def _sizes(
+    rule: Written,
+    name: str,
+    operands: Sequence[TensorType],
+    results: Sequence[TensorType],
+) -> dict[str, int]:
+    """Size of a name wherever it stands."""
+    sides = ("operand", rule.operands, operands), ("result", rule.results, results)
+    return {
+        f"{what} {number}": type_.shape[dims.index(name)]
+        for what, side, types in sides
+        for number, (dims, type_) in enumerate(zip(side, types, strict=True))
+        if name in dims
+    }

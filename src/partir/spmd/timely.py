@@ -1,0 +1,57 @@
+"""Gathers that must not be merged: each waits for what it is needed with.
+
+A weight that is sharded over the data axis is gathered for the forward and again for
+the backward pass, so that it is never kept in between. To a compiler the two gathers
+look the same; it would merge them and keep the weight. A barrier that ties each to
+the activation it is needed with makes them differ.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+from partir.spmd.program import Collective, Compute, SpmdOp
+from partir.spmd.sweep import Sweep
+
+
+def tie_repeated_gathers(sweep: Sweep, ops: Iterator[SpmdOp]) -> list[SpmdOp]:
+    """Make gathers of one value wait for the other operand of what reads them.
+
+    rewrite:
+        %1 = all_gather 0 {B} %w ; … ; %2 = all_gather 0 {B} %w ; dot %x %2
+        ->
+        %1 = all_gather 0 {B} %w ; … ; %2 = all_gather 0 {B} %w after %x ; dot %x %2
+    """
+    made = list(ops)
+    repeated = Counter(_key(op) for op in made if isinstance(op, Collective))
+    born = {value: place for place, op in enumerate(made) for value in op.results}
+    readers: dict[int, Compute] = {}
+    for op in reversed(made):
+        if isinstance(op, Compute):
+            readers.update(dict.fromkeys(op.operands, op))
+    for place, op in enumerate(made):
+        if not isinstance(op, Collective) or op.kind != "all_gather":
+            continue
+        reader = readers.get(op.result)
+        if repeated[_key(op)] > 1 and reader is not None:
+            after = _latest(sweep, reader, op.result, born, place)
+            made[place] = replace(op, after=after)
+    return made
+
+
+def _key(op: Collective) -> tuple[object, ...]:
+    return op.kind, op.operand, op.axes, op.dim
+
+
+def _latest(
+    sweep: Sweep, reader: Compute, gathered: int, born: dict[int, int], place: int
+) -> int:
+    """The other operand that is made last, if it is there before the gather."""
+    others = [
+        v
+        for v in reader.operands
+        if v != gathered and v not in sweep.splats and born.get(v, place) < place
+    ]
+    return max(others, key=lambda v: born[v], default=-1)
