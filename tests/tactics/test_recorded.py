@@ -157,6 +157,15 @@ def test_propagation_within_a_tactic_orders_axes(tmp_path: Path) -> None:
     assert p.in_specs == (P(("M", "B")),)
 
 
+def test_what_the_model_decides_is_not_said_again(tmp_path: Path) -> None:
+    def fn(x: Array, w: Array) -> Array:
+        return jnp.sin(lax.with_sharding_constraint(x @ w, P("B", "M")))
+
+    tactic = ManualPartition({"x": 0}, axis="B", name="BP")
+    p = require_same(fn, [tactic], (shape(8, 8), shape(8, 8)), tmp_path)
+    assert [step.name for step in p.steps] == ["the model's own", "BP"]
+
+
 def test_undone_actions_are_not_recorded(tmp_path: Path) -> None:
     def act(partition: partir.Partition) -> None:
         mark = partition.mark()

@@ -20,7 +20,7 @@ from partir.rules.registry import local_attrs, rule, variants
 
 BATCHED = "stablehlo.custom_call batched"
 _BATCH = re.compile(r'num_batch_dims = "(\d+)"')
-_REDUCED = re.compile(r"reduction_dim = (\d+)")
+_REDUCED = re.compile(r"reduction_dim(?:\\22:| =) (\d+)")
 _ELEMENTWISE = "mhlo.erf mhlo.asin mhlo.acos mhlo.atan mhlo.sinh mhlo.cosh".split()
 
 
@@ -65,7 +65,7 @@ def matrices(op: Signature) -> Iterator[Factor]:
 def approximate_top_k(op: Signature) -> Iterator[Factor]:
     """``(i, _), (i, _), (), () -> (i, _), (i, _)``: all but the reduced dimension."""
     text = op.attrs.get("mhlo.backend_config", op.attrs.get("backend_config", ""))
-    found = _REDUCED.search(text) or re.search(r"reduction_dim\\22: (\d+)", text)
+    found = _REDUCED.search(text)
     if found is not None:
         yield from all_but(op, integer(found.group(1)))
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from types import TracebackType
 
 from partir.errors import PartitionError
 from partir.ir.core import Program, Signature
+from partir.ir.written import (
+    OPAQUE,
+    RULE,
+    Written,
+    fitted,
+    parse,
+    require_sizes,
+    sizes,
+)
 from partir.rules import registry
 from partir.rules.factor import Factor
-from partir.rules.written import Written, fitted, parse, require_sizes
-
-OPAQUE = "partir.opaque"  # target of calls to functions that partir.opaque keeps whole
-RULE = "partir.rule"  # attribute of such a call, with the rule
 
 _CALL = "stablehlo.custom_call"
 _written: dict[str, Written] = {}  # by target
@@ -101,15 +107,24 @@ def _put(target: str, rule: Written | None) -> None:
         registry.target_rules.pop(shown, None)
     else:
         _written[target] = rule
-        registry.target_rules[shown] = lambda op: rule.factors(op.operands, op.results)
+        registry.target_rules[shown] = lambda op: factors(rule, op)
     for signature in Signature.known():
         if signature.attrs.get("call_target_name") == shown:
             signature.cache.clear()
 
 
+def factors(rule: Written, op: Signature) -> Iterator[Factor]:
+    """A factor for each name."""
+    made = fitted(rule, op.operands, op.results)
+    monoids = dict(made.reduced)
+    for name in made.names:
+        size = math.gcd(*sizes(made, name, op.operands, op.results).values())
+        yield Factor(size, *made.places(name), monoids.get(name))
+
+
 def _opaque(op: Signature) -> Iterator[Factor]:
     """As its author wrote it: such a call brings its rule along."""
-    yield from parse(op.attrs[RULE].strip('"')).factors(op.operands, op.results)
+    yield from factors(parse(op.attrs[RULE].strip('"')), op)
 
 
 registry.target_rules[f'"{OPAQUE}"'] = _opaque

@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 from partir.errors import PartitionError
 from partir.partition.actions import Action, Kind, Partition
+from partir.partition.given import ModelDecisions
 from partir.partition.patterns import pattern_text
 from partir.tactics.schedule import Schedule
 
@@ -59,11 +60,15 @@ def _exact(partition: Partition, name: str) -> Any:
 
 
 def recorded_schedule(steps: Iterable[tuple[str, Sequence[Action]]]) -> Schedule:
-    """Tactics that take these actions, a tactic for each step."""
+    """Tactics that take these actions, a tactic for each step.
+
+    What the model itself decides is left out: it will do so again.
+    """
     return Schedule(
         [
             Recorded(name, tuple(a for a in actions if a.kind != "skip"))
             for name, actions in steps
+            if name != ModelDecisions.name
         ]
     )
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import functools
-import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from partir.errors import PartitionError
 from partir.ir.types import TensorType
-from partir.rules.factor import Factor
-from partir.rules.monoids import OPS
+
+OPAQUE = "partir.opaque"  # target of calls to functions that partir.opaque keeps whole
+KEPT = "partir.kept"  # attribute of such a call: the function's id,
+RULE = "partir.rule"  # and its rule
 
 WHOLE = "_"
 DOTS = "..."
 Dims = tuple[str, ...]
+MONOIDS = ("sum", "mul", "max", "min", "and", "or")
 
 _NAME = re.compile(r"[A-Za-z]\w*")
 _MARK = re.compile(r"(\w+)=(\S+)")
@@ -53,24 +55,13 @@ class Written:
         found = (name for dims in (*self.operands, *self.results) for name in dims)
         return tuple(dict.fromkeys(name for name in found if name != WHOLE))
 
-    def factors(
-        self, operands: Sequence[TensorType], results: Sequence[TensorType]
-    ) -> Iterator[Factor]:
-        """A factor for each name, for an op of these types, which the rule must fit."""
-        rule = fitted(self, operands, results)
-        monoids = dict(rule.reduced)
-        for name in rule.names:
-            sizes = _sizes(rule, name, operands, results)
-            yield Factor(
-                math.gcd(*sizes.values()),
-                tuple(_place(name, dims) for dims in rule.operands),
-                tuple(_place(name, dims) for dims in rule.results),
-                monoids.get(name),
-            )
-
-
-def _place(name: str, dims: Dims) -> int | None:
-    return dims.index(name) if name in dims else None
+    def places(self, name: str) -> tuple[tuple[int | None, ...], ...]:
+        """The dimension of a name in each operand, and in each result, or None."""
+        operands, results = (
+            tuple(dims.index(name) if name in dims else None for dims in side)
+            for side in (self.operands, self.results)
+        )
+        return operands, results
 
 
 # Reading
@@ -139,11 +130,11 @@ def _marks(text: str, marks: str) -> tuple[tuple[str, str], ...]:
     for word in re.sub(r"\s*=\s*", "=", marks).replace(",", " ").split():
         match = _MARK.fullmatch(word)
         monoid, name = (match[1], match[2]) if match else ("", "")
-        if monoid not in OPS:
+        if monoid not in MONOIDS:
             raise _error(
                 text,
                 f'"{word}" does not say how parts are put together: write one of '
-                + ", ".join(f"{known}=NAME" for known in OPS),
+                + ", ".join(f"{known}=NAME" for known in MONOIDS),
             )
         if name in found:
             raise _error(text, f'"{name}" is marked twice; it can have one reduction')
@@ -183,7 +174,7 @@ def _check_marks(text: str, rule: Written) -> None:
                 text,
                 f'"{name}" is in {_listed("operand", places)} but not in '
                 f"{_listed('result', missing)}: say how parts are put together "
-                f"(sum={name}, or {', '.join(m for m in OPS if m != 'sum')}), or "
+                f"(sum={name}, or {', '.join(m for m in MONOIDS if m != 'sum')}), or "
                 "write _ where it must stay whole",
             )
         if not missing and name in marked:
@@ -275,12 +266,12 @@ def require_sizes(
 ) -> None:
     """Dimensions of one name have one size, or multiples of the smallest."""
     for name in rule.names:
-        sizes = _sizes(rule, name, operands, results)
-        least = min(sizes.values())
-        if len(set(sizes.values())) == 1:
+        found = sizes(rule, name, operands, results)
+        least = min(found.values())
+        if len(set(found.values())) == 1:
             continue
-        if least < 2 or any(size % least for size in sizes.values()):
-            told = ", ".join(f"{size} in {where}" for where, size in sizes.items())
+        if least < 2 or any(size % least for size in found.values()):
+            told = ", ".join(f"{size} in {where}" for where, size in found.items())
             advice = "write 1 for it where it is 1" if least == 1 else "use two names"
             raise _error(
                 rule,
@@ -289,7 +280,7 @@ def require_sizes(
             )
 
 
-def _sizes(
+def sizes(
     rule: Written,
     name: str,
     operands: Sequence[TensorType],

@@ -1,0 +1,1 @@
+"""Time and memory of an SPMD program on a device, without running it."""

@@ -1,0 +1,58 @@
+"""The table of how XLA's fusion treats each op kind."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from partir.rules.nest import Nest
+
+
+class Role(IntEnum):
+    """What an op does to memory."""
+
+    OPAQUE = 0  # reads and writes memory: a matrix product, a sort, a call
+    CHEAP = 1  # fused into each reader, computed again for each
+    COSTLY = 2  # fused into one reader, else computed once and kept
+    VIEW = 3  # the same bytes under another shape
+    ROOT = 4  # takes what it reads into its kernel, and keeps its result
+    UPDATE = 5  # writes into its first operand where nobody else needs that
+
+
+_CHEAP = (
+    "abs add and bitcast_convert broadcast_in_dim ceil clamp compare complex concatenate "
+    "constant convert count_leading_zeros dynamic_slice floor gather imag iota is_finite "
+    "maximum minimum multiply negate not or pad popcnt real reduce_precision reverse "
+    "round_nearest_afz round_nearest_even select shift_left shift_right_arithmetic "
+    "shift_right_logical sign slice subtract transpose xor chlo.conj chlo.is_inf "
+    "chlo.is_neg_inf chlo.is_pos_inf chlo.next_after chlo.square partition_id"
+).split()
+_COSTLY = (
+    "atan2 cbrt cosine divide exponential exponential_minus_one log log_plus_one "
+    "logistic power remainder rsqrt sine sqrt tan tanh chlo.acos chlo.acosh chlo.asin "
+    "chlo.asinh chlo.atan chlo.atanh chlo.bessel_i1e chlo.cosh chlo.digamma chlo.erf "
+    "chlo.erf_inv chlo.erfc chlo.lgamma chlo.polygamma chlo.sinh chlo.tan chlo.zeta"
+).split()
+_ROOT = "map reduce reduce_window".split()
+_UPDATE = "dynamic_update_slice scatter".split()
+
+
+def _table() -> dict[str, Role]:
+    roles = {"stablehlo.reshape": Role.VIEW}
+    lists = {
+        Role.CHEAP: _CHEAP,
+        Role.COSTLY: _COSTLY,
+        Role.ROOT: _ROOT,
+        Role.UPDATE: _UPDATE,
+    }
+    for role, kinds in lists.items():
+        for kind in kinds:
+            roles[kind if "." in kind else f"stablehlo.{kind}"] = role
+    return roles
+
+
+_ROLES = _table()
+
+
+def role_of(nest: Nest) -> Role:
+    """Role of an op; kinds without an entry read and write memory."""
+    return _ROLES.get(nest.signature.kind, Role.OPAQUE)

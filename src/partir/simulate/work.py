@@ -1,0 +1,229 @@
+"""The table of what each op kind costs: arithmetic, and the matrix product it is.
+
+Figures follow XLA's cost analysis (`compiled.cost_analysis()`), learnt by asking it
+about each op: one flop per element, products and sums counted apart, transcendental
+functions counted separately, no flops for moving data. Functions that XLA expands
+(`chlo.erfc`, …) have the figures of their expansion.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from partir.ir.attributes import fields, ints
+from partir.ir.core import Lambda
+from partir.rules.nest import Nest
+from partir.simulate.windows import convolution_shape, convolution_taps
+
+
+class Work(NamedTuple):
+    """Arithmetic of one op; `matmul` is (batch, rows, columns, depth) if it is one."""
+
+    flops: float = 0.0
+    transcendentals: float = 0.0
+    matmul: tuple[int, int, int, int] | None = None
+
+
+Counter = Callable[[Nest], Work]
+
+_table: dict[str, Counter] = {}
+_NOTHING = Work()
+
+
+def work(*kinds: str) -> Callable[[Counter], Counter]:
+    """Register what these op kinds cost (without a dialect: StableHLO's)."""
+
+    def register(function: Counter) -> Counter:
+        for kind in kinds:
+            full = kind if "." in kind else f"stablehlo.{kind}"
+            if full in _table:
+                raise ValueError(f"{full} has its work already: {_table[full]}")
+            _table[full] = function
+        return function
+
+    return register
+
+
+def work_of(nest: Nest) -> Work:
+    """Arithmetic of an op at its local types; none for kinds without an entry."""
+    found = _table.get(nest.signature.kind)
+    return _NOTHING if found is None else found(nest)
+
+
+def counted_kinds() -> tuple[str, ...]:
+    """Op kinds in the table."""
+    return tuple(sorted(_table))
+
+
+def _elements(nest: Nest) -> int:
+    return math.prod(nest.result_types[0].shape) if nest.result_types else 0
+
+
+# Elementwise
+
+
+@work(
+    *(
+        "abs add and bitcast_convert ceil clamp compare complex convert "
+        "count_leading_zeros divide floor imag is_finite maximum minimum multiply "
+        "negate not or popcnt real reduce_precision remainder round_nearest_afz "
+        "round_nearest_even select shift_left shift_right_arithmetic "
+        "shift_right_logical sign subtract xor chlo.conj chlo.is_inf chlo.is_neg_inf "
+        "chlo.is_pos_inf chlo.square"
+    ).split()
+)
+def one_per_element(nest: Nest) -> Work:
+    """One flop for each element of the result."""
+    return Work(_elements(nest))
+
+
+@work(
+    *(
+        "atan2 cbrt cosine exponential exponential_minus_one log log_plus_one power "
+        "rsqrt sine sqrt tan tanh chlo.atan chlo.erf chlo.tan"
+    ).split()
+)
+def one_transcendental(nest: Nest) -> Work:
+    """One transcendental function for each element."""
+    return Work(0, _elements(nest))
+
+
+# Flops and transcendentals per element, once XLA has expanded the function.
+_EXPANDED = {
+    "stablehlo.logistic": (3, 1),
+    "chlo.acos": (3, 2),
+    "chlo.acosh": (7, 4),
+    "chlo.asin": (5, 2),
+    "chlo.asinh": (11, 3),
+    "chlo.atanh": (6, 2),
+    "chlo.bessel_i1e": (83, 1),
+    "chlo.cosh": (3, 2),
+    "chlo.digamma": (73, 3),
+    "chlo.erf_inv": (37, 2),
+    "chlo.erfc": (60, 1),
+    "chlo.lgamma": (52, 4),
+    "chlo.next_after": (23, 0),
+    "chlo.polygamma": (100, 4),
+    "chlo.sinh": (10, 3),
+    "chlo.zeta": (100, 20),
+    "stablehlo.rng": (1, 1),
+    "stablehlo.rng_bit_generator": (37, 0),
+}
+
+
+@work(*_EXPANDED)
+def expanded(nest: Nest) -> Work:
+    """A fixed number of flops and transcendentals for each element."""
+    flops, transcendentals = _EXPANDED[nest.signature.kind]
+    count = math.prod(nest.result_types[-1].shape)
+    return Work(flops * count, transcendentals * count)
+
+
+# Contractions
+
+
+@work("dot_general")
+def dot_general(nest: Nest) -> Work:
+    """A product and a sum for each term."""
+    numbers = fields(nest.attrs["dot_dimension_numbers"])
+    lhs, rhs = (type_.shape for type_ in nest.operand_types[:2])
+    batches = numbers.get("lhs_batching_dimensions", ())
+    contracted = numbers.get("lhs_contracting_dimensions", ())
+    depth = math.prod(lhs[dim] for dim in contracted)
+    batch = math.prod(lhs[dim] for dim in batches)
+    rows = math.prod(lhs) // max(depth * batch, 1)
+    columns = math.prod(rhs) // max(depth * batch, 1)
+    return Work(2.0 * batch * rows * columns * depth, 0, (batch, rows, columns, depth))
+
+
+@work("convolution")
+def convolution(nest: Nest) -> Work:
+    """A product and a sum for each term that is not padding."""
+    taps = convolution_taps(nest)
+    batch, rows, columns, depth = convolution_shape(nest)
+    return Work(2.0 * taps, 0, (batch, rows, columns, depth))
+
+
+# Reductions and windows
+
+
+def _steps(region: Lambda) -> int:
+    """Ops of a reducer or comparator."""
+    return len(region.ops)
+
+
+@work("reduce")
+def reduce(nest: Nest) -> Work:
+    """The reducer for each element but the first of each result."""
+    count = len(nest.result_types)
+    read = math.prod(nest.operand_types[0].shape)
+    made = math.prod(nest.result_types[0].shape) if count else 0
+    return Work(_steps(nest.signature.lambdas[0]) * max(read - made, 0))
+
+
+@work("reduce_window")
+def reduce_window(nest: Nest) -> Work:
+    """The reducer for each element of each window but the first."""
+    window = math.prod(ints(nest.attrs["window_dimensions"]))
+    steps = _steps(nest.signature.lambdas[0])
+    return Work(steps * max(window - 1, 0) * _elements(nest))
+
+
+@work("select_and_scatter")
+def select_and_scatter(nest: Nest) -> Work:
+    """The selector within each window, then the scatter of one element."""
+    window = math.prod(ints(nest.attrs["window_dimensions"]))
+    select, scatter = map(_steps, nest.signature.lambdas)
+    sources = math.prod(nest.operand_types[1].shape)
+    return Work(sources * (select * max(window - 1, 0) + scatter))
+
+
+@work("scatter")
+def scatter(nest: Nest) -> Work:
+    """The combiner for each update."""
+    updates = math.prod(nest.operand_types[-1].shape)
+    return Work(_steps(nest.signature.lambdas[0]) * updates)
+
+
+@work("map")
+def mapped(nest: Nest) -> Work:
+    """The function for each element."""
+    return Work(_steps(nest.signature.lambdas[0]) * _elements(nest))
+
+
+@work("sort", "chlo.top_k")
+def sort(nest: Nest) -> Work:
+    """``n log2 n`` comparisons over all elements, as XLA counts them."""
+    count = math.prod(nest.operand_types[0].shape)
+    return Work(count * math.ceil(math.log2(count)) if count > 1 else 0)
+
+
+# Linear algebra
+
+
+@work("fft")
+def fft(nest: Nest) -> Work:
+    """``8 n log2 n`` for each transform of length n."""
+    lengths = ints(nest.attrs["fft_length"])
+    size = math.prod(lengths)
+    whole = max(
+        math.prod(nest.operand_types[0].shape), math.prod(nest.result_types[0].shape)
+    )
+    return Work(8.0 * whole * float(np.log2(max(size, 2))))
+
+
+@work("cholesky")
+def cholesky(nest: Nest) -> Work:
+    """``n^3 / 3`` for each matrix."""
+    shape = nest.result_types[0].shape
+    return Work(math.prod(shape) * shape[-1] / 3)
+
+
+@work("triangular_solve")
+def triangular_solve(nest: Nest) -> Work:
+    """A product and a sum for each of ``n^2 / 2`` terms of each right-hand side."""
+    return Work(float(_elements(nest) * nest.operand_types[0].shape[-1]))
