@@ -50,7 +50,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	fi
 	@echo "Installing into $(VENV) (several hundred megabytes the first time)"
 	$(PIP) install --constraint constraints.txt hatchling
-	$(PIP) install --constraint constraints.txt --no-build-isolation --editable ".[dev,frameworks]"
+	$(PIP) install --constraint constraints.txt --no-build-isolation --editable ".[dev,frameworks,models]"
 	@touch $(INSTALLED)
 
 test: lint

@@ -17,6 +17,7 @@ from partir.errors import (
     PartitionError as PartitionError,
 )
 from partir.frontend.load import load as load
+from partir.frontend.opaque import opaque as opaque
 from partir.frontend.tag import tag as tag
 from partir.ir.core import Program as Program
 from partir.mesh import Mesh as Mesh
@@ -50,6 +51,7 @@ __all__ = [
     "jit",
     "load",
     "load_schedule",
+    "opaque",
     "optional",
     "partition",
     "rule",

@@ -71,7 +71,7 @@ def resharding(mesh: Mesh, type_: TensorType, cases: Sequence[Pair]) -> SpmdProg
     ops: list[Collective] = []
     results = []
     for source, target in cases:
-        moves = plan(source, target)
+        moves = plan(source, target, mesh)
         steps = as_collectives(source, moves, sources.index(source), len(types))
         types += [local_type(type_, move.after, mesh) for move in moves]
         ops += steps
@@ -95,7 +95,7 @@ def assert_right(mesh: Mesh, shape: tuple[int, ...], cases: Sequence[Pair]) -> N
     for case, result in zip(cases, made, strict=True):
         for shard in result.addressable_shards:
             np.testing.assert_array_equal(
-                shard.data, value[shard.index], err_msg=f"{case} by {plan(*case)}"
+                shard.data, value[shard.index], err_msg=f"{case} by {plan(*case, mesh)}"
             )
 
 
@@ -108,7 +108,7 @@ def test_every_step_between_two_dimensions() -> None:
     """Plans are made of steps, so right steps make right plans."""
     steps: dict[Pair, None] = {}
     for source, target in pairs(CUBE, 2):
-        for move in plan(source, target):
+        for move in plan(source, target, CUBE):
             steps[source, move.after] = None
             source = move.after
     assert all(len(plan(*step)) == 1 for step in steps)
@@ -150,16 +150,16 @@ def gathers(source: Tiling, target: Tiling) -> list[Move]:
 @pytest.mark.parametrize("rank", [1, 2])
 def test_no_plan_moves_more_than_gathering(mesh: Mesh, rank: int) -> None:
     for source, target in pairs(mesh, rank):
-        moved = bytes_moved(mesh, source, plan(source, target))
+        moved = bytes_moved(mesh, source, plan(source, target, mesh))
         gathered = bytes_moved(mesh, source, gathers(source, target))
-        assert moved <= gathered, (source, target, plan(source, target))
+        assert moved <= gathered, (source, target, plan(source, target, mesh))
 
 
 @pytest.mark.parametrize("rank", [1, 2])
 def test_steps_arrive_and_never_tile_finer_than_either_end(rank: int) -> None:
     """So that sizes that divide at both ends divide in between."""
     for source, target in pairs(CUBE, rank):
-        moves = plan(source, target)
+        moves = plan(source, target, CUBE)
         assert [source, *(m.after for m in moves)][-1] == target
         for move in moves:
             for dim, axes in enumerate(move.after):

@@ -22,6 +22,7 @@ from partir.execute.runner import Plan
 from partir.execute.types import jax_struct
 from partir.frontend.arguments import flatten_call
 from partir.frontend.bytecode import to_bytecode
+from partir.frontend.keeping import local_functions
 from partir.frontend.leaves import abstract
 from partir.frontend.parameters import Options
 from partir.ir.core import Port, Program
@@ -129,7 +130,8 @@ class Partitioned:
 
     @cached_property
     def _module(self) -> Module:
-        return Module(stablehlo_text(self.spmd))
+        kept = local_functions(getattr(self.program, "kept", {}))
+        return Module(stablehlo_text(self.spmd, kept=kept))
 
     # As a schedule
 

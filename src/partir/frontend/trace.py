@@ -18,6 +18,7 @@ from jax.sharding import AbstractMesh, AxisType
 from partir.errors import PartitionError
 from partir.frontend.arguments import Call, Fixed, merge_fixed
 from partir.frontend.carry import carry_ties
+from partir.frontend.keeping import Kept, keeping
 from partir.frontend.leaves import abstract, boxes, leaf_name
 from partir.frontend.stablehlo import import_module
 from partir.ir.core import Port, Program
@@ -45,6 +46,7 @@ class Traced(Program):
     call: Call | None = None
     outputs: Outputs | None = None
     captured: tuple[Any, ...] = field(default=(), repr=False)
+    kept: Mapping[str, Kept] = field(default_factory=dict, repr=False)
 
 
 def trace_call(
@@ -55,7 +57,7 @@ def trace_call(
     platform: str | None = None,
 ) -> Traced:
     """Trace a function for one signature."""
-    lowered, outputs, captured = _lower(fn, call, mesh, platform)
+    lowered, outputs, captured, kept = _lower(fn, call, mesh, platform)
     builder = import_module(lowered.compiler_ir())
     builder.name = function_name(fn)
     assert builder.body is not None
@@ -70,6 +72,7 @@ def trace_call(
         call=call,
         outputs=outputs,
         captured=captured,
+        kept=kept,
     )
 
 
@@ -109,7 +112,7 @@ def _ports(
 
 def _lower(
     fn: Callable[..., Any], call: Call, mesh: Mesh | None, platform: str | None
-) -> tuple[Any, Outputs, tuple[Any, ...]]:
+) -> tuple[Any, Outputs, tuple[Any, ...], Mapping[str, Kept]]:
     found: list[Outputs] = []
 
     def flat(*leaves: Any) -> list[Any]:
@@ -133,7 +136,9 @@ def _lower(
         platforms: dict[str, Any] = {}
         if platform is not None:
             platforms = {"lowering_platforms": (platform,)}
-        return traced.lower(**platforms), found[0], captured
+        with keeping() as table:
+            lowered = traced.lower(**platforms)
+        return lowered, found[0], captured, table.functions
 
 
 def _foreign_axes(name: str, error: Exception) -> str:

@@ -119,7 +119,8 @@ def factors(rule: Written, op: Signature) -> Iterator[Factor]:
     monoids = dict(made.reduced)
     for name in made.names:
         size = math.gcd(*sizes(made, name, op.operands, op.results).values())
-        yield Factor(size, *made.places(name), monoids.get(name))
+        operands, results = made.places(name)
+        yield Factor(size, operands, results, monoids.get(name))
 
 
 def _opaque(op: Signature) -> Iterator[Factor]:

@@ -101,12 +101,9 @@ def reduce_window(op: Signature) -> Iterator[Factor]:
 def reduce_window_attrs(nest: Nest) -> dict[str, str]:
     """A window over all of a dimension covers all of the tile."""
     attrs = dict(nest.signature.attrs)
-    sizes = list(ints(attrs["window_dimensions"]))
-    for dim, axes in enumerate(nest.needs[0]):
-        if axes and not nest.gives[0][dim]:
-            sizes[dim] = nest.operand_types[0].shape[dim]
-    attrs["window_dimensions"] = i64_array(sizes)
-    return attrs
+    sizes = ints(attrs["window_dimensions"])
+    local = map(min, sizes, nest.operand_types[0].shape)
+    return {**attrs, "window_dimensions": i64_array(local)}
 
 
 @local_form("reduce_window")

@@ -6,18 +6,21 @@ from collections.abc import Callable, Mapping, Sequence
 
 from partir.ir.core import Lambda, Location
 from partir.ir.types import TensorType
+from partir.ir.written import KEPT
 from partir.rules.local import Ssa, emit_default
 from partir.rules.masks import once_operands
 from partir.rules.nest import Nest
 from partir.rules.registry import form_hook
+from partir.spmd.kept import KeptFunctions, MakeText
 
 
 class TextEmitter:
     """Collects lines; an `Emitter` for local forms. What a loop's index is, is left."""
 
-    def __init__(self) -> None:
-        """Start empty."""
+    def __init__(self, kept: MakeText | None = None) -> None:
+        """Start empty; `kept` gives the text of functions kept whole."""
         self.lines: list[str] = []
+        self.functions = KeptFunctions(kept)
         self.aliases: dict[str, str] = {}
         self._count = 0
         self._locations: dict[Location, str] = {}
@@ -66,6 +69,9 @@ class TextEmitter:
         """Emit one op."""
         names = [operand.name for operand in operands]
         types = tuple([operand.type for operand in operands])
+        if attrs and KEPT in attrs:
+            symbol = self.functions.symbol(attrs, types, tuple(results))
+            kind, attrs = "func.call", {"callee": f"@{symbol}"}
         tail = op_tail(types, tuple(results), attrs or {})
         body = self._regions(lambdas, regions)
         made, left = self.results(results)
@@ -105,7 +111,7 @@ class TextEmitter:
         if nest in self._templates:
             return self._templates[nest]
         signature = nest.signature
-        special = nest.loops and form_hook(signature.kind)
+        special = (nest.loops and form_hook(signature.kind)) or KEPT in signature.attrs
         template = None
         if not special and not any(loop.factor.once for loop in nest.loops):
             tail = op_tail(nest.operand_types, nest.result_types, nest.attrs)
@@ -143,6 +149,7 @@ class TextEmitter:
             *self.lines,
             f'"func.return"({names}) : ({outs}) -> ()',
             "}",
+            *self.functions.texts,
             "}",
         ]
         return "\n".join(lines)

@@ -19,6 +19,7 @@ from partir.mesh import Mesh
 from partir.rules.local import INDEX, Ssa, binary, constant
 from partir.rules.monoids import reducer
 from partir.spmd.emit import TextEmitter
+from partir.spmd.kept import MakeText
 from partir.spmd.program import SLICE, Block, Collective, Compute, Control, SpmdProgram
 
 # Beyond this many devices replica groups are spelled by mesh axes: MLIR checks every
@@ -28,14 +29,18 @@ DENSE_LIMIT = 1024
 
 
 @collection_paused
-def stablehlo_text(program: SpmdProgram, first_channel: int = 1) -> str:
-    """The module that each device runs."""
-    return _Exporter(program, first_channel).run()
+def stablehlo_text(
+    program: SpmdProgram, first_channel: int = 1, kept: MakeText | None = None
+) -> str:
+    """The module that each device runs; `kept` gives the text of functions in it."""
+    return _Exporter(program, first_channel, kept).run()
 
 
 class _Exporter(TextEmitter):
-    def __init__(self, program: SpmdProgram, first_channel: int) -> None:
-        super().__init__()
+    def __init__(
+        self, program: SpmdProgram, first_channel: int, kept: MakeText | None
+    ) -> None:
+        super().__init__(kept)
         self.program = program
         self.mesh = program.mesh
         self.env: dict[int, Ssa] = {}

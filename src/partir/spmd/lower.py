@@ -100,7 +100,7 @@ class _Lowering:
         if have == want:
             return value
         cause = Cause(source, self.program.producers.get(source), consumer)
-        for step in plan(have, want):
+        for step in plan(have, want, self.mesh):
             result = self.value(source, step.after)
             order = step.after[step.dim] if step.kind == "collective_permute" else ()
             self.ops.append(

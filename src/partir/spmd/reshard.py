@@ -7,26 +7,16 @@ by all_to_all; a change of order is a collective_permute; the rest is gathered.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
+from partir.mesh import Mesh
 from partir.rules.nest import Tiling
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """One step: its kind, the axes, where, and the tiling after it."""
-
-    kind: str
-    axes: tuple[str, ...]
-    dim: int
-    to_dim: int
-    after: Tiling
+from partir.spmd.moves import Move, cheapest
 
 
 @cache
-def plan(source: Tiling, target: Tiling) -> tuple[Move, ...]:
-    """Moves that turn `source` into `target`.
+def plan(source: Tiling, target: Tiling, mesh: Mesh | None = None) -> tuple[Move, ...]:
+    """Moves that turn `source` into `target`, with the fewest bytes on this mesh.
 
     >>> [m.kind for m in plan((("B",), ()), ((), ("B",)))]
     ['all_to_all']
@@ -46,7 +36,9 @@ def plan(source: Tiling, target: Tiling) -> tuple[Move, ...]:
         )
         moves.append(move)
         now = move.after
-    return tuple(moves)
+    if mesh is None or len(moves) < 2 or {m.kind for m in moves} == {"all_slice"}:
+        return tuple(moves)
+    return cheapest(source, target, mesh, tuple(moves))
 
 
 def _with(tiling: Tiling, dim: int, axes: tuple[str, ...]) -> Tiling:

@@ -26,16 +26,17 @@ from partir.rules.monoids import OPS, identity
 from partir.rules.nest import Nest
 from partir.rules.shape import slice_tile
 from partir.spmd.emit import TextEmitter
+from partir.spmd.kept import MakeText
 
 
-def sequential_text(state: State) -> str:
+def sequential_text(state: State, kept: MakeText | None = None) -> str:
     """A single-device StableHLO module that runs a partition loop by loop."""
-    return _Sequential(state).run()
+    return _Sequential(state, kept).run()
 
 
 class _Sequential(TextEmitter):
-    def __init__(self, state: State) -> None:
-        super().__init__()
+    def __init__(self, state: State, kept: MakeText | None = None) -> None:
+        super().__init__(kept)
         self.state = state
         self.program = state.graph.program
         self.env: dict[int, Ssa] = {}

@@ -1,4 +1,4 @@
-"""Samples of dot_general."""
+"""Samples of products."""
 
 from __future__ import annotations
 
@@ -48,3 +48,22 @@ def _random_dot(rng: np.random.Generator) -> tuple[str, tuple[tuple[int, ...], .
         for side in (lhs, rhs)
     )
     return f"{types[0]}, {types[1]} -> {types[2]}", dims
+
+
+@sample("dot")
+def dot(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
+    """Matrices and vectors."""
+    for types in ("4x6xi32, 6x2xi32 -> 4x2xi32", "6xf64, 6xf64 -> f64"):
+        yield Sample(types, written(kind, types))
+    for types in ("4x6xi32, 6xi32 -> 4xi32", "6xi32, 6x4xi32 -> 4xi32"):
+        yield Sample(types, written(kind, types))
+
+
+@sample("einsum")
+def einsum(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
+    """Batched, transposed; a dimension of one side that is summed."""
+    for types, config in (
+        ("2x4x6xi32, 2x6x3xi32 -> 3x2x4xi32", "bij,bjk->kbi"),
+        ("4x6xf64, 4x2xf64 -> 4xf64", "ij,ik->i"),
+    ):
+        yield Sample(config, written(kind, types, f'einsum_config = "{config}"'))

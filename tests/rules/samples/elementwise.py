@@ -9,7 +9,7 @@ import numpy as np
 from partir.ir.core import Signature
 from partir.ir.types import tensor
 from partir.rules.elementwise import TIE
-from tests.rules.samples.sample import SHAPES, Sample, pick, sample, written
+from tests.rules.samples.sample import SHAPES, Sample, combine, pick, sample, written
 
 _FLOAT_TO_FLOAT = (
     "abs cbrt ceil cosine exponential exponential_minus_one floor log log_plus_one "
@@ -45,6 +45,8 @@ sample("not", "popcnt", "count_leading_zeros")(_alike("i32", to="i32"))
 sample("is_finite", "chlo.is_inf", "chlo.is_neg_inf", "chlo.is_pos_inf")(
     _alike("f64", to="i1")
 )
+sample("chlo.mulhi")(_alike("ui32", "ui32", to="ui32"))
+sample("chlo._asin_acos_kernel")(_alike("complex<f64>", to="complex<f64>"))
 sample("complex")(_alike("f64", "f64", to="complex<f64>"))
 sample("real", "imag")(_alike("complex<f64>", to="f64"))
 sample("chlo.conj")(_alike("complex<f64>", to="complex<f64>"))
@@ -86,6 +88,60 @@ def reduce_precision(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
     """To bfloat16's bits."""
     attrs = "exponent_bits = 8 : i32, mantissa_bits = 7 : i32"
     yield Sample(kind, written(kind, "4x6xf64 -> 4x6xf64", attrs))
+
+
+@sample("chlo.constant_like")
+def constant_like(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
+    """A number in the shape of the operand."""
+    yield Sample(kind, written(kind, "4x6xf64 -> 4x6xf64", "value = 1.5 : f64"))
+
+
+@sample("map")
+def map_(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
+    """Two operands."""
+    attrs = "dimensions = array<i64: 0, 1>"
+    region = combine("subtract", "f64")
+    types = "4x6xf64, 4x6xf64 -> 4x6xf64"
+    yield Sample(kind, written(kind, types, attrs, region))
+
+
+def _stretched(*dtypes: str, to: str, attrs: str = "") -> object:
+    """A generator for an op on two operands that are stretched to one shape."""
+
+    def generate(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
+        for left, right in (("4x6x", "6x"), ("4x1x", "1x6x"), ("", "4x6x")):
+            ins = f"{left}{dtypes[0]}, {right}{dtypes[1]}"
+            types = f"{ins} -> 4x6x{to}"
+            yield Sample(types, written(kind, types, attrs))
+        given = "broadcast_dimensions = array<i64: 0>"
+        both = ", ".join(filter(None, [attrs, given]))
+        types = f"4x6x{dtypes[0]}, 4x{dtypes[1]} -> 4x6x{to}"
+        yield Sample(f"{types} {given}", written(kind, types, both))
+
+    return generate
+
+
+_FLOATS_STRETCHED = (
+    "add atan2 divide maximum minimum multiply next_after polygamma power remainder "
+    "subtract zeta"
+)
+_INTEGERS_STRETCHED = "and or shift_left shift_right_arithmetic shift_right_logical xor"
+_LESS = "comparison_direction = #chlo<comparison_direction LT>"
+sample(*(f"chlo.broadcast_{name}" for name in _FLOATS_STRETCHED.split()))(
+    _stretched("f64", "f64", to="f64")
+)
+sample(*(f"chlo.broadcast_{name}" for name in _INTEGERS_STRETCHED.split()))(
+    _stretched("i32", "i32", to="i32")
+)
+sample("chlo.broadcast_complex")(_stretched("f64", "f64", to="complex<f64>"))
+sample("chlo.broadcast_compare")(_stretched("f64", "f64", to="i1", attrs=_LESS))
+
+
+@sample("chlo.broadcast_select")
+def broadcast_select(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
+    """All three operands are stretched."""
+    for types in ("6xi1, 4x6xf64, f64 -> 4x6xf64", "4x1xi1, 1x6xf64, 6xf64 -> 4x6xf64"):
+        yield Sample(types, written(kind, types))
 
 
 @sample(TIE)

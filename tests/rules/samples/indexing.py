@@ -208,3 +208,18 @@ def dynamic_update_slice(kind: str, rng: np.random.Generator) -> Iterator[Sample
     for update in ("2x6", "4x6", "1x3"):
         types = f"4x6xf64, {update}xf64, i32, i32 -> 4x6xf64"
         yield Sample(types, written(kind, types))
+
+
+@sample("torch_index_select")
+def torch_index_select(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
+    """With and without a batch."""
+    for types, dim, batch in (
+        ("4x6x2xf64, 3xi32 -> 4x3x2xf64", 1, 0),
+        ("2x4x6xf64, 2x3xi32 -> 2x4x3xf64", 2, 1),
+        ("4x6xf64, 2x2xi32 -> 2x2x6xf64", 0, 0),
+    ):
+        attrs = f"dim = {dim} : i64, batch_dims = {batch} : i64"
+        signature = written(kind, types, attrs)
+        operand, index = signature.operands
+        given = rng.normal(size=operand.shape), rng.integers(0, 4, index.shape)
+        yield Sample(types, signature, given=(given[0], given[1].astype(np.int32)))

@@ -28,9 +28,7 @@ def fft(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
 def cholesky(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
     """Positive matrices, in two dimensions of batches."""
     for lower in ("true", "false"):
-        signature = written(
-            kind, "4x2x3x3xf64 -> 4x2x3x3xf64", f"lower = {lower}"
-        )
+        signature = written(kind, "4x2x3x3xf64 -> 4x2x3x3xf64", f"lower = {lower}")
         x = rng.normal(size=(4, 2, 3, 3))
         matrix = x @ x.swapaxes(-1, -2) + np.eye(3)
         yield Sample(f"lower {lower}", signature, given=(matrix,))

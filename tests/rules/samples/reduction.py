@@ -1,4 +1,4 @@
-"""Samples of reduce and sort."""
+"""Samples of reduce, sort and top_k."""
 
 from __future__ import annotations
 
@@ -58,6 +58,15 @@ def _several_or_no_monoid(kind: str) -> Iterator[Sample]:
     types = "4x6xf64, f64 -> 4xf64"
     attrs = "dimensions = array<i64: 1>"
     yield Sample("last", written(kind, types, attrs, combine("subtract", "f64")))
+    types = "6x2xi32, 6x2xf64, i32, f64 -> 2xi32, 2xf64"
+    yield Sample("two sums", written(kind, types, "dimensions = array<i64: 0>", _TWO))
+
+
+_TWO = """{
+  ^bb0(%a: tensor<i32>, %b: tensor<f64>, %c: tensor<i32>, %d: tensor<f64>):
+  %e = stablehlo.add %a, %c : tensor<i32>
+  %f = stablehlo.add %d, %b : tensor<f64>
+  "stablehlo.return"(%e, %f) : (tensor<i32>, tensor<f64>) -> () }"""
 
 
 def _known_identities(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
@@ -87,3 +96,11 @@ def sort(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
 
     (several,) = traced(kind, by_key, x, ids)
     yield Sample("several operands", several)
+
+
+@sample("chlo.top_k")
+def top_k(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
+    """Integers with equals among them, and floats."""
+    for dtype in ("i32", "f64"):
+        types = f"4x2x6x{dtype} -> 4x2x3x{dtype}, 4x2x3xi32"
+        yield Sample(types, written(kind, types, "k = 3 : i64"))

@@ -25,11 +25,15 @@ SHAPES = ("4x6", "6x4", "2x1x4", "12", "2x3x2")
 
 @dataclass(frozen=True)
 class Sample:
-    """One op, its operands' values and, where they are known, their splats."""
+    """One op, its operands' values and, where they are known, their splats.
+
+    `runs` is false for what a CPU can't run: its local form is read back only.
+    """
 
     label: str
     signature: Signature
     depth: int = 2
+    runs: bool = True
     splats: tuple[str | None, ...] = ()
     given: tuple[np.ndarray, ...] = ()
 

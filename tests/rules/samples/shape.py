@@ -37,6 +37,16 @@ def _random_broadcast(rng: np.random.Generator) -> tuple[str, tuple[int, ...]]:
     return f"{ins}xi32 -> {outs}xi32", dims
 
 
+@sample("broadcast")
+def broadcast(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
+    """One new dimension, and two."""
+    for types, sizes in (
+        ("4xf64 -> 6x4xf64", (6,)),
+        ("4x2xf64 -> 2x3x4x2xf64", (2, 3)),
+    ):
+        yield _window(kind, types, broadcast_sizes=sizes)
+
+
 @sample("transpose")
 def transpose(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
     """Random permutations of three dimensions, and of two."""
@@ -136,6 +146,10 @@ def slice_(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
         ("4x6x2xf64 -> 4x3x2xf64", (0, 1, 0), (4, 6, 2), (1, 2, 1)),
         ("4x6xf64 -> 4x6xf64", (0, 0), (4, 6), (1, 1)),
         ("4x1xf64 -> 4x1xf64", (0, 0), (4, 1), (1, 3)),
+        ("4x12xf64 -> 2x4xf64", (1, 2), (4, 12), (2, 3)),
+        ("4x12xf64 -> 2x4xf64", (0, 1), (3, 11), (2, 3)),
+        ("4x6x2xf64 -> 1x6x1xf64", (3, 0, 1), (4, 6, 2), (1, 1, 1)),
+        ("8x4xi1 -> 1x1xi1", (5, 0), (6, 1), (1, 1)),
         *(_random_slice(rng) for _ in range(3)),
     ):
         yield _window(
@@ -165,6 +179,8 @@ def pad(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
         ("4x6x2xf64, f64 -> 4x11x2xf64", (0, 0, 0), (0, 0, 0), (0, 1, 0)),
         ("4x6xf64, f64 -> 4x5xf64", (0, -2), (0, 1), (0, 0)),
         ("4x6xf64, f64 -> 4x6xf64", (1, 0), (-1, 0), (0, 0)),
+        ("4x6xf64, f64 -> 8x18xf64", (1, 1), (0, 1), (1, 2)),
+        ("4x6xf64, f64 -> 8x18xf64", (2, 0), (-1, 2), (1, 2)),
     ):
         yield _window(
             kind,

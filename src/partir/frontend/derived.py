@@ -1,0 +1,162 @@
+"""`Whole`: a function kept whole, and those that transformations make of it.
+
+Functions are frozen data that compare equal if made the same way, so that the layers of
+a model share one. Their rules follow from the rule that the user wrote:
+
+- an operand's tangent or cotangent has its dimensions;
+- a name that a result lacks is summed, since the parts' contributions add up;
+- a name that is reduced by anything but a sum stays whole in a derivative;
+- a batch dimension is a new name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from partir.ir.written import WHOLE, Dims, Written, fresh
+
+Mask = tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A function from arrays to a list of arrays, its rule and its name."""
+
+    fn: Callable[..., Sequence[Any]]
+    rule: Written
+    name: str
+
+    def forward(self, given: Mask, wanted: Mask) -> Whole:
+        """Tangents of the wanted results, from operands and the given tangents."""
+        operands = (*self.rule.operands, *_chosen(self.rule.operands, given))
+        rule = _linear(self.rule, operands, _chosen(self.rule.results, wanted))
+        return Whole(Forward(self.fn, given, wanted), rule, f"{self.name}_tangent")
+
+    def backward(self, wanted: Mask, given: Mask) -> Whole:
+        """Cotangents of the wanted operands, from operands and the given cotangents."""
+        operands = (*self.rule.operands, *_chosen(self.rule.results, given))
+        rule = _linear(self.rule, operands, _chosen(self.rule.operands, wanted))
+        return Whole(Backward(self.fn, wanted, given), rule, f"{self.name}_grad")
+
+    def batched(self, axes: tuple[int | None, ...]) -> Whole:
+        """Over batches of operands, along these dimensions; results along the first."""
+        name = fresh(self.rule.names, "v")
+        operands = tuple(
+            dims if axis is None else (*dims[:axis], name, *dims[axis:])
+            for dims, axis in zip(self.rule.operands, axes, strict=True)
+        )
+        results = tuple((name, *dims) for dims in self.rule.results)
+        rule = Written(operands, results, self.rule.reduced)
+        return Whole(Batched(self.fn, axes), rule, self.name)
+
+
+def _chosen(items: Sequence[Any], mask: Mask) -> tuple[Any, ...]:
+    return tuple(item for item, chosen in zip(items, mask, strict=True) if chosen)
+
+
+def _linear(
+    rule: Written, operands: tuple[Dims, ...], results: tuple[Dims, ...]
+) -> Written:
+    """A derivative's rule."""
+    whole = {name for name, monoid in rule.reduced if monoid != "sum"} | {WHOLE}
+    known = {name for dims in operands for name in dims}
+
+    def kept(dims: Dims) -> Dims:
+        return tuple(n if n in known - whole else WHOLE for n in dims)
+
+    made = Written(tuple(map(kept, operands)), tuple(map(kept, results)))
+    summed = [n for n in made.names if any(n not in dims for dims in made.results)]
+    return Written(made.operands, made.results, tuple((n, "sum") for n in summed))
+
+
+@dataclass(frozen=True)
+class Flattened:
+    """The user's function with trees of arguments, on their leaves."""
+
+    fn: Callable[..., Any]
+    tree: Any
+    options: tuple[tuple[str, Any], ...]
+
+    def nested(self, *leaves: Any) -> Any:
+        """The result as its own tree."""
+        args = jax.tree_util.tree_unflatten(self.tree, leaves)
+        return self.fn(*args, **dict(self.options))
+
+    def __call__(self, *leaves: Any) -> list[Any]:
+        """The result's leaves."""
+        return jax.tree_util.tree_leaves(self.nested(*leaves))
+
+
+@dataclass(frozen=True)
+class Forward:
+    """(operands, given tangents) -> tangents of the wanted results."""
+
+    fn: Callable[..., Sequence[Any]]
+    given: Mask
+    wanted: Mask
+
+    def __call__(self, *leaves: Any) -> list[Any]:
+        """Forward-mode differentiation."""
+        operands, tangents = leaves[: len(self.given)], leaves[len(self.given) :]
+        partial, moving = _split(self.fn, operands, self.given)
+        _, made = jax.jvp(partial, moving, list(tangents))
+        return list(_chosen(made, self.wanted))
+
+
+@dataclass(frozen=True)
+class Backward:
+    """(operands, given cotangents) -> cotangents of the wanted operands."""
+
+    fn: Callable[..., Sequence[Any]]
+    wanted: Mask
+    given: Mask
+
+    def __call__(self, *leaves: Any) -> list[Any]:
+        """Reverse-mode differentiation; whatever it needs is computed again."""
+        operands, cotangents = leaves[: len(self.wanted)], leaves[len(self.wanted) :]
+        partial, moving = _split(self.fn, operands, self.wanted)
+        results, pull = jax.vjp(partial, *moving)
+        left = iter(cotangents)
+        pairs = zip(results, self.given, strict=True)
+        return list(pull([next(left) if g else _zero(r) for r, g in pairs]))
+
+
+def _split(
+    fn: Callable[..., Sequence[Any]], operands: Sequence[Any], moving: Mask
+) -> tuple[Callable[..., list[Any]], list[Any]]:
+    """`fn` as a function of the operands that move, and these."""
+
+    def partial(*moved: Any) -> list[Any]:
+        left = iter(moved)
+        pairs = zip(operands, moving, strict=True)
+        return list(fn(*[next(left) if m else operand for operand, m in pairs]))
+
+    return partial, list(_chosen(operands, moving))
+
+
+def _zero(result: Any) -> Any:
+    """The cotangent of a result that nothing depends on."""
+    if jax.numpy.issubdtype(result.dtype, np.inexact):
+        return jax.numpy.zeros_like(result)
+    return np.zeros(result.shape, jax.dtypes.float0)
+
+
+@dataclass(frozen=True)
+class Batched:
+    """Over batches of some operands."""
+
+    fn: Callable[..., Sequence[Any]]
+    axes: tuple[int | None, ...]
+
+    def __call__(self, *leaves: Any) -> list[Any]:
+        """By jax.vmap."""
+
+        def positional(*args: Any) -> list[Any]:
+            return list(self.fn(*args))
+
+        return jax.vmap(positional, in_axes=self.axes)(*leaves)

@@ -1,0 +1,106 @@
+"""Moves between tilings, what they cost, and the cheapest way from one to another."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count, permutations
+
+from partir.mesh import Mesh
+from partir.rules.nest import Tiling
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One step: its kind, the axes, where, and the tiling after it."""
+
+    kind: str
+    axes: tuple[str, ...]
+    dim: int
+    to_dim: int
+    after: Tiling
+
+
+def cheapest(
+    source: Tiling, target: Tiling, mesh: Mesh, known: tuple[Move, ...]
+) -> tuple[Move, ...]:
+    """A way that moves fewer bytes than `known`, or that one. Dijkstra over tilings."""
+    limit = sum(cost(s, m, mesh) for s, m in _along(source, known))
+    axes = {a for tiling in (source, target) for dim in tiling for a in dim}
+    dims = [d for d in range(len(source)) if source[d] or target[d]]
+    tie = count()
+    queue: list[tuple[float, int, int, Tiling, tuple[Move, ...]]] = [
+        (0.0, 0, next(tie), source, ())
+    ]
+    done: set[Tiling] = set()
+    while queue:
+        spent, _, _, now, way = heapq.heappop(queue)
+        if now == target:
+            return way if spent < limit * (1 - 1e-9) else known
+        if now in done or spent >= limit:
+            continue
+        done.add(now)
+        for move in _moves(now, dims, axes):
+            if move.after not in done and _divides(move.after, source, target, mesh):
+                total = spent + cost(now, move, mesh)
+                longer = (*way, move)
+                item = (total, len(longer), next(tie), move.after, longer)
+                heapq.heappush(queue, item)
+    return known
+
+
+def _along(source: Tiling, moves: tuple[Move, ...]) -> Iterator[tuple[Tiling, Move]]:
+    now = source
+    for move in moves:
+        yield now, move
+        now = move.after
+
+
+def _divides(now: Tiling, source: Tiling, target: Tiling, mesh: Mesh) -> bool:
+    """Whether sizes that divide at both ends divide here, whatever they are."""
+
+    def parts(tiling: Tiling, dim: int) -> int:
+        return math.prod(mesh.axes[axis] for axis in tiling[dim])
+
+    return all(
+        parts(source, dim) % parts(now, dim) == 0
+        or parts(target, dim) % parts(now, dim) == 0
+        for dim in range(len(now))
+    )
+
+
+def cost(now: Tiling, move: Move, mesh: Mesh) -> float:
+    """Bytes that a device sends, as a share of the whole value."""
+    if move.kind == "all_slice":
+        return 0.0
+    local = 1 / math.prod(mesh.axes[axis] for dim in now for axis in dim)
+    if move.kind == "collective_permute":
+        return local
+    size = math.prod(mesh.axes[axis] for axis in move.axes)
+    return local * (size - 1) * (1 if move.kind == "all_gather" else 1 / size)
+
+
+def _with(tiling: Tiling, dim: int, axes: tuple[str, ...]) -> Tiling:
+    return (*tiling[:dim], axes, *tiling[dim + 1 :])
+
+
+def _moves(now: Tiling, dims: list[int], axes: set[str]) -> Iterator[Move]:
+    """Every single move over these dimensions and axes."""
+    used = {axis for dim in now for axis in dim}
+    for dim in dims:
+        have = now[dim]
+        for axis in sorted(axes - used):
+            yield Move("all_slice", (axis,), dim, -1, _with(now, dim, (*have, axis)))
+        for start in range(len(have)):
+            kept, run = have[:start], have[start:]
+            fewer = _with(now, dim, kept)
+            yield Move("all_gather", run, dim, -1, fewer)
+            for to in dims:
+                if to != dim:
+                    after = _with(fewer, to, now[to] + run)
+                    yield Move("all_to_all", run, dim, to, after)
+        for order in permutations(have):
+            if order != have:
+                yield Move("collective_permute", have, dim, -1, _with(now, dim, order))
