@@ -18,10 +18,16 @@ class Mesh:
         (8, 2, ('B', 'M'))
     """
 
-    __slots__ = ("axes",)
+    __slots__ = ("axes", "links")
 
-    def __init__(self, axes: Mapping[str, int]) -> None:
-        """Check and keep the axes; any mapping of names to positive sizes will do."""
+    def __init__(
+        self, axes: Mapping[str, int], links: Mapping[str, str] | None = None
+    ) -> None:
+        """Check and keep the axes; any mapping of names to positive sizes will do.
+
+        `links` says for the simulator where axes lie: ``"node"``, ``"network"``, or
+        dimensions of a torus such as ``"xy"``; it has a default for the others.
+        """
         if not isinstance(axes, Mapping) or not axes:
             raise PartitionError(
                 f"a mesh needs named axes with sizes, got {axes!r}; "
@@ -39,6 +45,14 @@ class Mesh:
                     "number of at least 1"
                 )
         self.axes: dict[str, int] = {name: int(size) for name, size in axes.items()}
+        self.links: dict[str, str] = dict(links or {})
+        for name, link in self.links.items():
+            self[name]
+            if not isinstance(link, str) or not link:
+                raise PartitionError(
+                    f'links of mesh axis "{name}": say "node", "network" or '
+                    f'dimensions of a torus such as "xy", got {link!r}'
+                )
 
     @classmethod
     def of(cls, mesh: Any) -> Mesh:
@@ -104,9 +118,9 @@ class Mesh:
 
     def __eq__(self, other: object) -> bool:
         """Equal when names, sizes and order are."""
-        return isinstance(other, Mesh) and list(self.axes.items()) == list(
-            other.axes.items()
-        )
+        if not isinstance(other, Mesh) or self.links != other.links:
+            return False
+        return list(self.axes.items()) == list(other.axes.items())
 
     def __hash__(self) -> int:
         """Hash of the ordered axes."""
@@ -114,7 +128,8 @@ class Mesh:
 
     def __repr__(self) -> str:
         """As it would be written."""
-        return f"Mesh({self.axes!r})"
+        links = f", links={self.links!r}" if self.links else ""
+        return f"Mesh({self.axes!r}{links})"
 
     def __str__(self) -> str:
         """As the command line takes it: ``B=4,M=2``."""

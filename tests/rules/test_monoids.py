@@ -11,7 +11,7 @@ from partir.ir.types import tensor
 from partir.rules.local import Ssa, binary, constant
 from partir.rules.monoids import OPS, identity, is_identity, monoid_of, reducer
 from tests.rules.samples.sample import combine, numpy_dtype, written
-from tests.rules.tiles import Unrolled, run
+from tests.rules.tiles import Local, run
 
 INTEGERS = "i8 i16 i32 i64 ui8 ui16 ui32 ui64".split()
 FLOATS = "f64 f32 f16 bf16 f8E4M3FN f8E5M2 f8E4M3B11FNUZ f8E4M3FNUZ f8E5M2FNUZ".split()
@@ -38,7 +38,7 @@ def _extremes(dtype: str) -> np.ndarray:
 
 
 def test_identities_leave_everything_as_it_is(x64: None) -> None:
-    emitter = Unrolled()
+    emitter = Local()
     values = [_extremes(dtype) for _, dtype in CASES]
     arguments, results = [], []
     for (monoid, dtype), value in zip(CASES, values, strict=True):

@@ -11,7 +11,6 @@ from partir.rules.registry import kinds
 from tests.rules.samples.sample import kinds as sampled_kinds, samples_of
 from tests.rules.tiles import check, signature_nests
 
-
 # A shard_map's loops are its author's; tests/frontend has them.
 KINDS = sorted({*kinds()} - {MANUAL})
 

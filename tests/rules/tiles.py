@@ -1,13 +1,16 @@
-"""Tiles recombined: an op inside loops, unrolled on one device, beside the whole op.
+"""Tiles recombined: the local form of an op, run once per iteration, beside the whole.
 
-Slices here are static and results are joined by concatenate or by the monoid's op, so
-that nothing but the local form itself is shared with lowering.
+XLA runs the local op, its loops' indices being arguments. Operands are cut and results
+put together here, in NumPy, so that nothing but the local form is shared with lowering.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import jax
 import numpy as np
@@ -15,18 +18,24 @@ import numpy as np
 from partir.execute.module import Module, call_module
 from partir.execute.types import jax_struct
 from partir.frontend.stablehlo import parse_module
-from partir.ir.attributes import i64_array
 from partir.ir.core import Signature
 from partir.ir.types import TensorType
 from partir.rules.elementwise import TIE
-from partir.rules.local import INDEX, Ssa, binary, constant
-from partir.rules.monoids import OPS
+from partir.rules.local import INDEX, Ssa
 from partir.rules.nest import Loop, Nest, nest_of
 from partir.spmd.emit import TextEmitter
 from tests.rules.dense import with_dense_products
 from tests.rules.samples.sample import Sample
 
 Splats = Sequence[str | None]
+_JOIN = {
+    "sum": np.add,
+    "mul": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+}
 
 
 def nests(nest: Nest, depth: int) -> Iterator[Nest]:
@@ -42,81 +51,82 @@ def nests(nest: Nest, depth: int) -> Iterator[Nest]:
             yield from nests(inner, depth - 1)
 
 
+def signature_nests(signature: Signature, depth: int = 2) -> list[Nest]:
+    """All nests of a signature."""
+    return list(nests(nest_of(signature), depth))
+
+
 def describe(nest: Nest) -> str:
     """The op and its loops, for messages."""
     loops = [f"{loop.size} of {loop.factor}" for loop in nest.loops]
     return f"{nest.signature} {nest.signature.attrs} in loops {loops}"
 
 
-class Unrolled(TextEmitter):
-    """Writes every iteration of a nest; a loop's index is a constant."""
+class Local(TextEmitter):
+    """Writes local ops; a loop's index is an argument, and so is every operand."""
 
-    def __init__(self) -> None:
+    def __init__(self, depth: int = 0) -> None:
         super().__init__()
-        self._indices: dict[str, int] = {}
+        self.arguments = [Ssa(f"%axis{i}", INDEX) for i in range(depth)]
 
     def index(self, axis: str) -> Ssa:
-        return constant(self, INDEX, str(self._indices[axis]))
+        return Ssa(f"%{axis}", INDEX)
 
-    def run(self, nest: Nest, operands: Sequence[Ssa], splats: Splats) -> list[Ssa]:
-        """All results of an op, made of its tiles."""
-        return self._loop(nest, nest.loops, list(operands), splats)
+    def argument(self, type_: TensorType) -> Ssa:
+        self.arguments.append(Ssa(f"%arg{len(self.arguments)}", type_))
+        return self.arguments[-1]
 
-    def _loop(
-        self, nest: Nest, loops: tuple[Loop, ...], operands: list[Ssa], splats: Splats
-    ) -> list[Ssa]:
-        """Run the outermost of the loops left; within all of them, the local op."""
-        if not loops:
-            assert [o.type for o in operands] == list(nest.operand_types), nest
-            return self._local(nest, operands, splats)
-        loop, *rest = loops
-        made = []
-        for index in range(loop.size):
-            self._indices[loop.axis] = index
-            tiles = [
-                self._tile(operand, dim, index, loop.size)
-                for operand, dim in zip(operands, loop.factor.operands, strict=True)
-            ]
-            made.append(self._loop(nest, tuple(rest), tiles, splats))
-        return [
-            self._join(parts, dim, loop.factor.reduce)
-            for parts, dim in zip(
-                zip(*made, strict=True), loop.factor.results, strict=True
-            )
-        ]
-
-    def _local(self, nest: Nest, operands: list[Ssa], splats: Splats) -> list[Ssa]:
+    def run(self, nest: Nest, splats: Splats) -> list[Ssa]:
+        """One iteration on operands that are new arguments."""
+        operands = [self.argument(type_) for type_ in nest.operand_types]
         if nest.signature.kind == TIE:  # all its values are one
             return [operands[0]] * len(nest.result_types)
         return list(self.local(nest, operands, splats))
 
-    def _tile(self, operand: Ssa, dim: int | None, index: int, count: int) -> Ssa:
-        if dim is None:
-            return operand
-        shape = list(operand.type.shape)
-        size = shape[dim] // count
-        starts, limits = [0] * len(shape), list(shape)
-        starts[dim], limits[dim] = index * size, (index + 1) * size
-        shape[dim] = size
-        attrs = {
-            "start_indices": i64_array(starts),
-            "limit_indices": i64_array(limits),
-            "strides": i64_array([1] * len(shape)),
-        }
-        type_ = operand.type.with_shape(tuple(shape))
-        return self.op("stablehlo.slice", (operand,), (type_,), attrs)[0]
 
-    def _join(self, parts: Sequence[Ssa], dim: int | None, monoid: str | None) -> Ssa:
+@dataclass(frozen=True)
+class Case:
+    """A nest of a sample; without loops it is the whole."""
+
+    sample: Sample
+    nest: Nest
+
+    def tiles(self, iteration: Sequence[int]) -> list[np.ndarray]:
+        """Operands of one iteration; of one that is not in the nest, any."""
+        loops = self.nest.loops
+        return [
+            reduce(
+                lambda tile, step: _tile(tile, position, *step),
+                zip(loops, iteration, strict=False),
+                np.asarray(value),
+            )
+            for position, value in enumerate(self.sample.values)
+        ]
+
+    def joined(
+        self, made: dict[tuple[int, ...], Any], position: int, at: tuple[int, ...] = ()
+    ) -> np.ndarray:
+        """The result at `position`, put together of what the iterations made."""
+        loops = self.nest.loops
+        if len(at) == len(loops):
+            padding = (0,) * (len(next(iter(made))) - len(at))
+            return made[(*at, *padding)][position]
+        loop = loops[len(at)]
+        parts = [self.joined(made, position, (*at, i)) for i in range(loop.size)]
+        dim = loop.factor.results[position]
         if dim is not None:
-            shape = list(parts[0].type.shape)
-            shape[dim] *= len(parts)
-            type_ = parts[0].type.with_shape(tuple(shape))
-            attrs = {"dimension": f"{dim} : i64"}
-            return self.op("stablehlo.concatenate", parts, (type_,), attrs)[0]
-        if monoid is None:  # the same in every iteration
-            return parts[-1]
-        kind = OPS[monoid].removeprefix("stablehlo.")
-        return reduce(lambda left, right: binary(self, kind, left, right), parts)
+            return np.concatenate(parts, dim)
+        if loop.factor.reduce is None:
+            assert all(equal(parts[0], part) for part in parts), describe(self.nest)
+            return parts[0]
+        return reduce(_JOIN[loop.factor.reduce], parts)
+
+
+def _tile(value: np.ndarray, position: int, loop: Loop, index: int) -> np.ndarray:
+    dim = loop.factor.operands[position]
+    if dim is None:
+        return value
+    return np.split(value, loop.size, dim)[min(index, loop.size - 1)]
 
 
 def check(samples: Sequence[Sample]) -> list[str]:
@@ -124,50 +134,69 @@ def check(samples: Sequence[Sample]) -> list[str]:
 
     Of samples that can't run, the text is only read back.
     """
-    parse_module(_both([s for s in samples if not s.runs])[0])
-    samples = [s for s in samples if s.runs]
-    if not samples:
-        return []
-    text, types, plan = _both(samples)
-    values = [value for sample in samples for value in sample.values]
-    return list(_different(plan, run(with_dense_products(text), types, values)))
-
-
-Plan = list[tuple[str, int, Nest]]  # label, place of the whole, nest
-
-
-def _both(samples: Sequence[Sample]) -> tuple[str, list[TensorType], Plan]:
-    """A module that computes wholes and tiles, its results and what they are."""
-    emitter = Unrolled()
-    arguments: list[Ssa] = []
-    results: list[Ssa] = []
-    plan: Plan = []
     for sample in samples:
-        types = sample.signature.operands
-        operands = [
-            Ssa(f"%arg{len(arguments) + i}", type_) for i, type_ in enumerate(types)
-        ]
-        arguments += operands
-        outside = nest_of(sample.signature)
-        place = len(results)
-        results += emitter.run(outside, operands, sample.splats)
-        for nest in nests(outside, sample.depth):
-            plan.append((sample.label, place, nest))
-            results += emitter.run(nest, operands, sample.splats)
-    text = emitter.module("tiles", arguments, results)
-    return text, [r.type for r in results], plan
+        if not sample.runs:
+            parse_module(_module(_cases([sample]))[0])
+    cases = _cases([s for s in samples if s.runs])
+    return list(_different(cases, _run_all(cases))) if cases else []
 
 
-def _different(plan: Plan, made: Sequence[np.ndarray]) -> Iterator[str]:
-    """Tiled results stand behind their whole, in order."""
-    place = -1
-    for label, whole, nest in plan:
-        count = len(nest.signature.results)
-        place = max(place, whole + count)
-        for number in range(count):
-            want, got = made[whole + number], made[place + number]
+def _cases(samples: Sequence[Sample]) -> list[Case]:
+    return [
+        Case(sample, nest)
+        for sample in samples
+        for outside in [nest_of(sample.signature)]
+        for nest in (outside, *nests(outside, sample.depth))
+    ]
+
+
+def _module(cases: Sequence[Case]) -> tuple[str, list[TensorType]]:
+    """One iteration of every case, and its results' types."""
+    emitter = Local(_depth(cases))
+    results = [
+        result
+        for case in cases
+        for result in emitter.run(case.nest, case.sample.splats)
+    ]
+    text = emitter.module("tiles", emitter.arguments, results)
+    return with_dense_products(text), [result.type for result in results]
+
+
+def _depth(cases: Sequence[Case]) -> int:
+    return max(len(case.nest.loops) for case in cases)
+
+
+def _run_all(cases: Sequence[Case]) -> dict[tuple[int, ...], list[np.ndarray]]:
+    """Results of all cases in every iteration of the longest loops."""
+    text, types = _module(cases)
+    call = compiled(text, types)
+    sizes = [
+        max(loops[place].size for c in cases if len(loops := c.nest.loops) > place)
+        for place in range(_depth(cases))
+    ]
+    made = {}
+    for iteration in itertools.product(*map(range, sizes)):
+        tiles = [tile for case in cases for tile in case.tiles(iteration)]
+        made[iteration] = call([*map(np.int32, iteration), *tiles])
+    return made
+
+
+def _different(
+    cases: Sequence[Case], made: dict[tuple[int, ...], list[np.ndarray]]
+) -> Iterator[str]:
+    """The whole of a sample stands before its tiles."""
+    place = 0
+    wholes: list[np.ndarray] = []
+    for case in cases:
+        count = len(case.nest.signature.results)
+        own = {at: values[place : place + count] for at, values in made.items()}
+        joined = [case.joined(own, position) for position in range(count)]
+        if not case.nest.loops:
+            wholes = joined
+        for want, got in zip(wholes, joined, strict=True):
             if not equal(want, got):
-                yield f"{label}: {describe(nest)}\nwhole:\n{want}\ntiles:\n{got}"
+                shown = f"{case.sample.label}: {describe(case.nest)}"
+                yield f"{shown}\nwhole:\n{want}\ntiles:\n{got}"
         place += count
 
 
@@ -185,18 +214,21 @@ _QUICK = {
 }
 
 
+def compiled(text: str, types: Sequence[TensorType]) -> Any:
+    """A module as a function of a list of arrays, on one device."""
+    outs = [jax_struct(type_) for type_ in types]
+    module = Module(text)
+    made = jax.jit(
+        lambda *args: call_module(module, outs, *args),
+        compiler_options=_QUICK,
+        keep_unused=True,
+    )
+    return lambda values: [np.asarray(value) for value in made(*values)]
+
+
 def run(
     text: str, types: Sequence[TensorType], values: Sequence[np.ndarray]
 ) -> list[np.ndarray]:
     """Results of a module on one device."""
-    outs = [jax_struct(type_) for type_ in types]
-    module = Module(text)
-    compiled = jax.jit(
-        lambda *args: call_module(module, outs, *args), compiler_options=_QUICK
-    )
-    return [np.asarray(value) for value in compiled(*values)]
-
-
-def signature_nests(signature: Signature, depth: int = 2) -> list[Nest]:
-    """All nests of a signature."""
-    return list(nests(nest_of(signature), depth))
+    made: list[np.ndarray] = compiled(text, types)(values)
+    return made

@@ -25,18 +25,29 @@ class ReplicatedOp:
 
 
 def find_replicated(state: State) -> Iterator[ReplicatedOp]:
-    """Ops computed whole on an axis that tiles their operands: no rule, or conflict."""
-    program, graph = state.graph.program, state.graph
+    """Ops computed whole on an axis that tiles their operands, and not by request."""
+    program = state.graph.program
     for axis in state.mesh:
         left = {c.node for c in state.conflicts[axis]}
         for node, op in enumerate(program.ops):
-            if state.chosen[axis][node] or node in graph.owned:
+            if state.chosen[axis][node] or node in state.graph.owned:
                 continue
-            if not any(state.homes[axis][v] >= 0 for v in op.operands):
+            if not any(state.seen[axis][v] >= 0 for v in op.operands):
                 continue
-            known = has_rule(op.signature)
-            if known and node not in left:
-                continue
-            reason = "its operands disagree" if known else "it has no rule"
-            name = program.addresses.get(op.results[0], op.kind) if op.results else ""
-            yield ReplicatedOp(name, op.kind, axis, reason, str(op.location))
+            reason = _reason(state, axis, node, op.kind, node in left)
+            if reason:
+                first = op.results[0] if op.results else -1
+                name = program.addresses.get(first, op.kind)
+                yield ReplicatedOp(name, op.kind, axis, reason, str(op.location))
+
+
+def _reason(state: State, axis: str, node: int, kind: str, conflict: bool) -> str:
+    """Why an op is computed whole; nothing if a value kept whole asks for it."""
+    if not has_rule(kind):
+        return "it has no rule"
+    if conflict:
+        return "its operands disagree"
+    known = state.known(node, axis)
+    if not state.nests[node].supported(state.mesh.axes[axis], known):
+        return "its rule has no loop along the dimension that is tiled"
+    return ""

@@ -10,10 +10,11 @@ import jax
 from jax.sharding import NamedSharding
 
 from partir.errors import PartitionError
+from partir.execute.agreement import require_agreement
 from partir.execute.ahead import Lowered
 from partir.execute.interface import Interface
 from partir.execute.module import any_deleted
-from partir.execute.placing import place, several_processes
+from partir.execute.placing import is_explicit, place
 from partir.execute.runner import Plan, SignatureMiss, jit_flat
 from partir.frontend.arguments import flatten_call, quick_flatten, same_fixed
 
@@ -47,7 +48,8 @@ class Compiled:
         self._shardings = shardings[count:]
         self._fixed = interface.call.fixed
         # Whether arrays have come that needed care, so that more are expected.
-        self._careful = several_processes()
+        self._careful = jax.process_count() > 1
+        require_agreement(plan, mesh)
 
     @cached_property
     def jitted(self) -> Any:
@@ -131,6 +133,12 @@ class Compiled:
 
     def lower_abstract(self) -> Lowered:
         """Lowered for the signature that the program was partitioned for."""
+        avals = self.plan.in_avals
+        if is_explicit(self.mesh):
+            shardings = [NamedSharding(self.mesh, spec) for spec in self.plan.in_specs]
+            avals = tuple(
+                a.update(sharding=s) for a, s in zip(avals, shardings, strict=True)
+            )
         with jax.sharding.use_abstract_mesh(self._abstract):
-            lowered = self.jitted.lower(*self.plan.in_avals)
+            lowered = self.jitted.lower(*avals)
         return Lowered(lowered, self._interface.without_statics(), self.run_placed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -10,6 +10,7 @@ import numpy as np
 from jax.sharding import AxisType, NamedSharding
 
 from partir.errors import PartitionError
+from partir.execute.module import weaken, wrap_key
 from partir.frontend.leaves import abstract, show_aval
 from partir.mesh import Mesh
 
@@ -17,20 +18,21 @@ from partir.mesh import Mesh
 def device_mesh(mesh: Mesh, devices: Any = None) -> jax.sharding.Mesh:
     """A mesh of real (or virtual) devices in the shape of ours.
 
-    `devices` may be a jax Mesh with the same axes, or a sequence of devices.
+    `devices` may be a sequence of devices, or a jax Mesh with the same axes, which may
+    come in another order; their types, Auto or Explicit, stay.
     """
+    types = (AxisType.Auto,) * len(mesh.axes)
     if isinstance(devices, jax.sharding.Mesh):
         if dict(devices.shape) != mesh.axes:
             raise PartitionError(
                 f"the program is partitioned for mesh {mesh}, but devices= is a jax "
                 f"mesh {dict(devices.shape)}: their axes must be the same"
             )
-        grid = np.transpose(
-            devices.devices, [devices.axis_names.index(name) for name in mesh.names]
-        )
+        order = [devices.axis_names.index(name) for name in mesh.names]
+        grid = np.transpose(devices.devices, order)
+        types = tuple(devices.axis_types[i] for i in order)
     else:
         grid = _grid(mesh, jax.devices() if devices is None else list(devices))
-    types = (AxisType.Auto,) * len(mesh.axes)
     return jax.sharding.Mesh(grid, mesh.names, axis_types=types)
 
 
@@ -48,13 +50,18 @@ def _grid(mesh: Mesh, devices: Sequence[Any]) -> np.ndarray:
     return np.array(devices[: mesh.size], dtype=object).reshape(shape)
 
 
-def several_processes() -> bool:
-    """Whether other processes hold some of the devices."""
-    return bool(jax.process_count() > 1)
+def is_explicit(mesh: Any) -> bool:
+    """Whether a mesh has axes on which layouts are part of arrays' types."""
+    return AxisType.Explicit in mesh.axis_types
+
+
+def several_processes(mesh: Any) -> bool:
+    """Whether other processes hold some of the mesh's devices."""
+    return bool(mesh.is_multi_process)
 
 
 def place(name: str, leaf: Any, wanted: NamedSharding) -> Any:
-    """An argument ready for a call: checked if committed, else left to jax.
+    """An argument ready for a call: checked if committed, else mostly left to jax.
 
     Raises:
         PartitionError: a committed array lies in another layout.
@@ -62,7 +69,7 @@ def place(name: str, leaf: Any, wanted: NamedSharding) -> Any:
     if isinstance(leaf, jax.core.Tracer):
         return leaf
     if not isinstance(leaf, jax.Array) or not leaf.committed:
-        return _spread(leaf, wanted) if several_processes() else leaf
+        return _place_free(leaf, wanted)
     if leaf.sharding == wanted:
         return leaf
     if not _same_layout(leaf, wanted):
@@ -72,26 +79,49 @@ def place(name: str, leaf: Any, wanted: NamedSharding) -> Any:
             "program: place it first with Partitioned.shard(...), or create it so with "
             "Partitioned.in_shardings()"
         )
-    return _rewrap(leaf, wanted) if _is_explicit(leaf.sharding) else leaf
+    if _same_devices(leaf.sharding, wanted):
+        return leaf
+    return _rewrap(leaf, wanted)
+
+
+def _place_free(leaf: Any, wanted: NamedSharding) -> Any:
+    """Host data, or an array that may move. jit places these by itself, mostly."""
+    if several_processes(wanted.mesh):
+        return _spread(leaf, wanted)
+    # On Explicit axes the layout is part of the type, which has to be the same whether
+    # an array comes from the host or from the step before.
+    if is_explicit(wanted.mesh) or jax.process_count() > 1:
+        return jax.device_put(leaf, wanted)
+    return leaf
 
 
 def _same_layout(leaf: jax.Array, wanted: NamedSharding) -> bool:
-    if leaf.sharding.device_set != wanted.device_set:
+    """Whether every device holds the part that it should, whatever the mesh."""
+    given = leaf.sharding
+    if given.device_set != wanted.device_set:
         return False
-    return bool(leaf.sharding.is_equivalent_to(wanted, leaf.ndim))
+    if given.is_equivalent_to(wanted, leaf.ndim):
+        return True
+    return bool(
+        given.devices_indices_map(leaf.shape) == wanted.devices_indices_map(leaf.shape)
+    )
+
+
+def _same_devices(given: Any, wanted: NamedSharding) -> bool:
+    """Whether jax takes one for the other: order of devices and types of axes."""
+    if not isinstance(given, NamedSharding):
+        return True
+    return is_explicit(given.mesh) == is_explicit(wanted.mesh) and np.array_equal(
+        given.mesh.devices.ravel(), wanted.mesh.devices.ravel()
+    )
 
 
 def _rewrap(leaf: jax.Array, wanted: NamedSharding) -> Any:
-    """The same shards under our mesh: another mesh's axis types don't matter."""
+    """The same shards under our mesh; nothing is copied."""
     if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.extended):
         return jax.device_put(leaf, wanted)
     shards = [shard.data for shard in leaf.addressable_shards]
     return jax.make_array_from_single_device_arrays(leaf.shape, wanted, shards)
-
-
-def _is_explicit(sharding: Any) -> bool:
-    mesh = getattr(sharding, "mesh", None)
-    return mesh is not None and AxisType.Explicit in mesh.axis_types
 
 
 def _layout(sharding: Any) -> str:
@@ -101,45 +131,61 @@ def _layout(sharding: Any) -> str:
     return str(sharding)
 
 
-# Several processes
-
-
-def _spread(leaf: Any, wanted: NamedSharding) -> Any:
-    """Host data that every process has, as one global array."""
-    aval = abstract(leaf)
-    assert aval is not None
-    if aval.weak_type or _is_extended(aval):
-        return jax.device_put(leaf, wanted)
-    whole = np.asarray(leaf, dtype=aval.dtype)
-    return jax.make_array_from_callback(whole.shape, wanted, lambda i: whole[i])
-
-
-def _is_extended(aval: jax.ShapeDtypeStruct) -> bool:
-    return bool(jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended))
-
-
 def shard_leaf(
     name: str, leaf: Any, aval: jax.ShapeDtypeStruct, wanted: NamedSharding
 ) -> Any:
     """Place a host or single-device array; with several processes, their parts."""
-    given = abstract(leaf)
+    given, mesh = abstract(leaf), wanted.mesh
     if given is None or given.dtype != aval.dtype or given.ndim != aval.ndim:
         raise PartitionError(_unfit(name, given, aval))
-    ours = isinstance(leaf, jax.Array) and not leaf.is_fully_addressable
-    if not several_processes() or ours or _is_extended(aval):
-        if given.shape != aval.shape:
-            raise PartitionError(_unfit(name, given, aval))
-        return jax.device_put(leaf, wanted)
-    try:
-        local = np.asarray(leaf, dtype=aval.dtype)
-        return jax.make_array_from_process_local_data(wanted, local, aval.shape)
-    except ValueError:
-        raise PartitionError(_unfit(name, given, aval)) from None
+    is_global = isinstance(leaf, jax.Array) and not leaf.is_fully_addressable
+    if several_processes(mesh) and not is_global:
+        try:
+            return _from_parts(leaf, aval.shape, wanted)
+        except ValueError:
+            raise PartitionError(_unfit(name, given, aval)) from None
+    if given.shape != aval.shape:
+        raise PartitionError(_unfit(name, given, aval))
+    return jax.device_put(leaf, wanted)
 
 
 def _unfit(
     name: str, given: jax.ShapeDtypeStruct | None, aval: jax.ShapeDtypeStruct
 ) -> str:
     shown = "no array" if given is None else show_aval(given)
-    parts = ", or this process's part of it" if several_processes() else ""
+    parts = ", or this process's part of it" if jax.process_count() > 1 else ""
     return f'shard: "{name}" is {shown}, but the program takes {show_aval(aval)}{parts}'
+
+
+# Several processes, for which jax.device_put will not do
+
+
+def _spread(leaf: Any, wanted: NamedSharding) -> Any:
+    """Host data that every process has, as one global array."""
+    if not hasattr(leaf, "dtype"):
+        return leaf  # a Python scalar, which jit takes everywhere
+
+    def make(whole: np.ndarray) -> Any:
+        return jax.make_array_from_callback(whole.shape, wanted, whole.__getitem__)
+
+    return _as_given(leaf, make)
+
+
+def _from_parts(leaf: Any, shape: tuple[int, ...], wanted: NamedSharding) -> Any:
+    """Each process's part, or the whole on each, as one global array."""
+
+    def make(part: np.ndarray) -> Any:
+        whole = shape + part.shape[len(shape) :]  # a key has more dimensions than seen
+        return jax.make_array_from_process_local_data(wanted, part, whole)
+
+    return _as_given(leaf, make)
+
+
+def _as_given(leaf: Any, make: Callable[[np.ndarray], Any]) -> Any:
+    """A global array made of numbers, with the type that the leaf has for jax."""
+    aval = abstract(leaf)
+    assert aval is not None
+    if jax.dtypes.issubdtype(aval.dtype, jax.dtypes.prng_key):
+        return wrap_key(make(np.asarray(jax.random.key_data(leaf))), aval.dtype)
+    made = make(np.asarray(leaf, dtype=aval.dtype))
+    return jax.jit(weaken)(made) if aval.weak_type else made

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-from jax.sharding import AxisType, NamedSharding, PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec
 
 from partir.execute.module import Module, call_module, weaken, wrap_key
+from partir.execute.placing import is_explicit
 
 
 @dataclass(frozen=True)
@@ -42,22 +43,26 @@ def jit_flat(
     """A jitted function of flat arrays.
 
     It is traced anew when shapes, dtypes or weak types change, which is a
-    `SignatureMiss`. So are arrays on a mesh with Explicit axes, for which everything
-    would be compiled once more; `nested`, inside another jit, has to take them.
+    `SignatureMiss`. So is a layout in the type (on Explicit axes) where none should be,
+    or the other way: everything would be compiled once more. `nested`, inside another
+    jit, has to take what comes.
     """
-    run = _mapped(plan, mesh)
+    run, typed = _mapped(plan, mesh), is_explicit(mesh)
+    ins = tuple(NamedSharding(mesh, spec) for spec in plan.in_specs)
 
     def flat(*leaves: Any) -> list[Any]:
         if not all(map(_same, leaves, plan.in_avals)):
             raise SignatureMiss
-        if not nested and any(map(_is_explicit, leaves)):
+        if not nested and any(_is_typed(leaf) != typed for leaf in leaves):
             raise SignatureMiss
+        if nested and typed:
+            leaves = tuple(map(jax.reshard, leaves, ins))
         return run(*leaves)
 
     flat.__name__ = plan.name
     return jax.jit(
         flat,
-        in_shardings=tuple(NamedSharding(mesh, spec) for spec in plan.in_specs),
+        in_shardings=ins,
         out_shardings=[NamedSharding(mesh, spec) for spec in plan.out_specs],
         donate_argnums=tuple(i for i, given in enumerate(donated) if given),
         compiler_options=None if nested else dict(compiler_options or {}) or None,
@@ -110,5 +115,5 @@ def _same(leaf: Any, aval: jax.ShapeDtypeStruct) -> bool:
     )
 
 
-def _is_explicit(leaf: Any) -> bool:
-    return AxisType.Explicit in jax.typeof(leaf).sharding.mesh.axis_types
+def _is_typed(leaf: Any) -> bool:
+    return is_explicit(jax.typeof(leaf).sharding.mesh)

@@ -5,22 +5,28 @@ a model share one. Their rules follow from the rule that the user wrote:
 
 - an operand's tangent or cotangent has its dimensions;
 - a name that a result lacks is summed, since the parts' contributions add up;
-- a name that is reduced by anything but a sum stays whole in a derivative;
+- a name with any other mark than a sum stays whole in a derivative;
 - a batch dimension is a new name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
-import numpy as np
 
-from partir.ir.written import WHOLE, Dims, Written, fresh
-
-Mask = tuple[bool, ...]
+from partir.frontend.residuals import (
+    Mask,
+    Residuals,
+    Resuming,
+    Saving,
+    split,
+    zero_cotangent,
+)
+from partir.ir.fitting import fresh
+from partir.ir.written import WHOLE, Dims, Written
 
 
 @dataclass(frozen=True)
@@ -35,13 +41,34 @@ class Whole:
         """Tangents of the wanted results, from operands and the given tangents."""
         operands = (*self.rule.operands, *_chosen(self.rule.operands, given))
         rule = _linear(self.rule, operands, _chosen(self.rule.results, wanted))
-        return Whole(Forward(self.fn, given, wanted), rule, f"{self.name}_tangent")
+        return Whole(Forward(self.fn, given, wanted), rule, f"{self.name}_jvp")
 
     def backward(self, wanted: Mask, given: Mask) -> Whole:
         """Cotangents of the wanted operands, from operands and the given cotangents."""
         operands = (*self.rule.operands, *_chosen(self.rule.results, given))
         rule = _linear(self.rule, operands, _chosen(self.rule.operands, wanted))
-        return Whole(Backward(self.fn, wanted, given), rule, f"{self.name}_grad")
+        return Whole(Backward(self.fn, wanted, given), rule, f"{self.name}_bwd")
+
+    def saving(self, wanted: Mask, saved: Residuals) -> Whole:
+        """The same, and what the backward pass needs besides operands and results."""
+        rule = self.rule
+        results = (*rule.results, *saved.dims)
+        lacked = [n for n in rule.names if any(n not in dims for dims in saved.dims)]
+        marks = (*rule.reduced, *((name, "same") for name in lacked))
+        fn = Saving(self.fn, wanted, saved.places)
+        return Whole(
+            fn, replace(rule, results=results, reduced=marks), f"{self.name}_fwd"
+        )
+
+    def resuming(self, wanted: Mask, given: Mask, saved: Residuals) -> Whole:
+        """As `backward`, from what was saved."""
+        rule = self.rule
+        needed = [rule.results[number] for number in saved.results]
+        cotangents = _chosen(rule.results, given)
+        operands = (*rule.operands, *needed, *saved.dims, *cotangents)
+        made = _linear(rule, operands, _chosen(rule.operands, wanted))
+        fn = Resuming(self.fn, wanted, given, saved)
+        return Whole(fn, made, f"{self.name}_bwd")
 
     def batched(self, axes: tuple[int | None, ...]) -> Whole:
         """Over batches of operands, along these dimensions; results along the first."""
@@ -51,7 +78,7 @@ class Whole:
             for dims, axis in zip(self.rule.operands, axes, strict=True)
         )
         results = tuple((name, *dims) for dims in self.rule.results)
-        rule = Written(operands, results, self.rule.reduced)
+        rule = replace(self.rule, operands=operands, results=results)
         return Whole(Batched(self.fn, axes), rule, self.name)
 
 
@@ -71,7 +98,9 @@ def _linear(
 
     made = Written(tuple(map(kept, operands)), tuple(map(kept, results)))
     summed = [n for n in made.names if any(n not in dims for dims in made.results)]
-    return Written(made.operands, made.results, tuple((n, "sum") for n in summed))
+    marks = tuple((name, "sum") for name in summed)
+    grouped = tuple(name for name in rule.grouped if name in made.names)
+    return replace(made, reduced=marks, grouped=grouped)
 
 
 @dataclass(frozen=True)
@@ -103,7 +132,7 @@ class Forward:
     def __call__(self, *leaves: Any) -> list[Any]:
         """Forward-mode differentiation."""
         operands, tangents = leaves[: len(self.given)], leaves[len(self.given) :]
-        partial, moving = _split(self.fn, operands, self.given)
+        partial, moving = split(self.fn, operands, self.given)
         _, made = jax.jvp(partial, moving, list(tangents))
         return list(_chosen(made, self.wanted))
 
@@ -119,31 +148,11 @@ class Backward:
     def __call__(self, *leaves: Any) -> list[Any]:
         """Reverse-mode differentiation; whatever it needs is computed again."""
         operands, cotangents = leaves[: len(self.wanted)], leaves[len(self.wanted) :]
-        partial, moving = _split(self.fn, operands, self.wanted)
+        partial, moving = split(self.fn, operands, self.wanted)
         results, pull = jax.vjp(partial, *moving)
         left = iter(cotangents)
         pairs = zip(results, self.given, strict=True)
-        return list(pull([next(left) if g else _zero(r) for r, g in pairs]))
-
-
-def _split(
-    fn: Callable[..., Sequence[Any]], operands: Sequence[Any], moving: Mask
-) -> tuple[Callable[..., list[Any]], list[Any]]:
-    """`fn` as a function of the operands that move, and these."""
-
-    def partial(*moved: Any) -> list[Any]:
-        left = iter(moved)
-        pairs = zip(operands, moving, strict=True)
-        return list(fn(*[next(left) if m else operand for operand, m in pairs]))
-
-    return partial, list(_chosen(operands, moving))
-
-
-def _zero(result: Any) -> Any:
-    """The cotangent of a result that nothing depends on."""
-    if jax.numpy.issubdtype(result.dtype, np.inexact):
-        return jax.numpy.zeros_like(result)
-    return np.zeros(result.shape, jax.dtypes.float0)
+        return list(pull([next(left) if g else zero_cotangent(r) for r, g in pairs]))
 
 
 @dataclass(frozen=True)

@@ -192,5 +192,5 @@ def _renamed(module: Any, symbol: str) -> str:
             if name in op.attributes:
                 del op.attributes[name]
     return "\n".join(
-        op.get_asm(use_local_scope=True, enable_debug_info=True) for op in ops
+        op.get_asm(use_local_scope=True, enable_debug_info=False) for op in ops
     )

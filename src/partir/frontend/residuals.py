@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import numpy as np
 
 from partir.ir.written import WHOLE, Dims, Written
 
@@ -50,6 +51,13 @@ def split(fn: Fn, operands: Sequence[Any], moving: Mask) -> tuple[Any, list[Any]
         return list(fn(*[next(left) if m else operand for operand, m in pairs]))
 
     return partial, [o for o, m in zip(operands, moving, strict=True) if m]
+
+
+def zero_cotangent(result: Any) -> Any:
+    """The cotangent of a result that nothing depends on."""
+    if jax.numpy.issubdtype(result.dtype, np.inexact):
+        return jax.numpy.zeros(result.shape, result.dtype)
+    return np.zeros(result.shape, jax.dtypes.float0)
 
 
 @dataclass(frozen=True)

@@ -42,60 +42,64 @@ def tag(x: Any, name: str) -> Any:
     tagged = []
     for path, leaf in leaves:
         keys = [jax.tree_util.keystr((key,), simple=True) for key in path]
-        dims = tuple(range(jax.numpy.ndim(leaf)))
-        tagged.append(_tag_p.bind(leaf, name="/".join([name, *keys]), dims=dims))
+        positions = tuple(range(jax.numpy.ndim(leaf)))
+        tagged.append(
+            _tag_p.bind(leaf, name="/".join([name, *keys]), positions=positions)
+        )
     return jax.tree_util.tree_unflatten(tree, tagged)
 
 
-def _identity(x: Any, *, name: str, dims: tuple[int, ...]) -> Any:
+def _identity(x: Any, *, name: str, positions: tuple[int, ...]) -> Any:
     return x
 
 
-def _transpose(ct: Any, x: Any, *, name: str, dims: tuple[int, ...]) -> list[Any]:
+def _transpose(ct: Any, x: Any, *, name: str, positions: tuple[int, ...]) -> list[Any]:
     if type(ct) is ad.Zero:
         return [ct]
     suffix = "" if name.endswith("/grad") else "/grad"
-    return [_tag_p.bind(ct, name=name + suffix, dims=dims)]
+    return [_tag_p.bind(ct, name=name + suffix, positions=positions)]
 
 
 def _jvp(
-    primals: Any, tangents: Any, *, name: str, dims: tuple[int, ...]
+    primals: Any, tangents: Any, *, name: str, positions: tuple[int, ...]
 ) -> tuple[Any, Any]:
     (x,), (dx,) = primals, tangents
-    out = _tag_p.bind(x, name=name, dims=dims)
+    out = _tag_p.bind(x, name=name, positions=positions)
     if type(dx) is ad.Zero:
         return out, dx
     # A linear copy of the tag, so that its transpose names the cotangent.
-    return out, _tangent_p.bind(dx, name=name, dims=dims)
+    return out, _tangent_p.bind(dx, name=name, positions=positions)
 
 
-def _batch(args: Any, axes: Any, *, name: str, dims: tuple[int, ...]) -> Any:
+def _batch(args: Any, axes: Any, *, name: str, positions: tuple[int, ...]) -> Any:
     (x,), (axis,) = args, axes
-    moved = tuple(d + (d >= axis) for d in dims)
-    return _tag_p.bind(x, name=name, dims=moved), axis
+    moved = tuple(d + (d >= axis) for d in positions)
+    return _tag_p.bind(x, name=name, positions=moved), axis
 
 
-def _lower(ctx: Any, x: Any, *, name: str, dims: tuple[int, ...]) -> Any:
+def _lower(ctx: Any, x: Any, *, name: str, positions: tuple[int, ...]) -> Any:
     if jax.dtypes.issubdtype(ctx.avals_in[0].dtype, jax.dtypes.extended):
         return [x]
     made = hlo.ReshapeOp(x.type, x)
     made.operation.attributes["partir.tag"] = ir.StringAttr.get(name)
-    text = ",".join(map(str, dims))
+    text = ",".join(map(str, positions))
     made.operation.attributes["partir.tag_dims"] = ir.StringAttr.get(text)
     return made.results
 
 
-def _lower_tangent(ctx: Any, x: Any, *, name: str, dims: tuple[int, ...]) -> Any:
+def _lower_tangent(ctx: Any, x: Any, *, name: str, positions: tuple[int, ...]) -> Any:
     return [x]
 
 
 _tangent_p = jax_core.Primitive("partir_tag_tangent")
 
 
-def _batch_tangent(args: Any, axes: Any, *, name: str, dims: tuple[int, ...]) -> Any:
+def _batch_tangent(
+    args: Any, axes: Any, *, name: str, positions: tuple[int, ...]
+) -> Any:
     (x,), (axis,) = args, axes
-    moved = tuple(d + (d >= axis) for d in dims)
-    return _tangent_p.bind(x, name=name, dims=moved), axis
+    moved = tuple(d + (d >= axis) for d in positions)
+    return _tangent_p.bind(x, name=name, positions=moved), axis
 
 
 def _register() -> None:

@@ -7,12 +7,14 @@ Arrays captured by closure are hoisted to arguments named ``captured/0`` and on.
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import jax
-from jax._src import config as jax_config, core as jax_core
+from jax._src import config as jax_config, core as jax_core, source_info_util
 from jax.sharding import AbstractMesh, AxisType
 
 from partir.errors import PartitionError
@@ -23,6 +25,12 @@ from partir.frontend.leaves import abstract, boxes, leaf_name
 from partir.frontend.stablehlo import import_module
 from partir.ir.core import Port, Program
 from partir.mesh import Mesh
+
+# Ops are at the user's line, not at ours.
+for _folder in ("api", "frontend"):
+    source_info_util.register_exclusion(
+        str(Path(__file__).parents[1] / _folder) + os.sep
+    )
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from partir.errors import PartitionError
-from partir.ir.types import TensorType
 
 OPAQUE = "partir.opaque"  # target of calls to functions that partir.opaque keeps whole
 KEPT = "partir.kept"  # attribute of such a call: the function's id,
@@ -17,7 +16,9 @@ RULE = "partir.rule"  # and its rule
 WHOLE = "_"
 DOTS = "..."
 Dims = tuple[str, ...]
-MONOIDS = ("sum", "mul", "max", "min", "and", "or")
+SAME = "same"  # not reduced: results that lack the name don't depend on it
+GROUPED = "grouped"  # sizes may be multiples of the smallest: heads that share keys
+MARKS = ("sum", "mul", "max", "min", "and", "or", SAME)
 
 _NAME = re.compile(r"[A-Za-z]\w*")
 _MARK = re.compile(r"(\w+)=(\S+)")
@@ -29,12 +30,13 @@ class Written:
     """A rule: the names of each operand's and result's dimensions; `_` stays whole.
 
     `reduced` are pairs of a name that some result lacks and the monoid that puts its
-    parts together.
+    parts together. Names have one size wherever they stand, but for those in `grouped`.
     """
 
     operands: tuple[Dims, ...]
     results: tuple[Dims, ...]
     reduced: tuple[tuple[str, str], ...] = ()
+    grouped: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """As it is written.
@@ -47,6 +49,7 @@ class Written:
             for side in (self.operands, self.results)
         )
         marks = [f"{monoid}={name}" for name, monoid in self.reduced]
+        marks += [f"{GROUPED}={name}" for name in self.grouped]
         return " ".join([left, "->", right, *marks]).strip()
 
     @property
@@ -67,7 +70,6 @@ class Written:
 # Reading
 
 
-@functools.cache
 def parse(text: str) -> Written:
     """Read a rule, or raise a PartitionError that names the factor and what would do.
 
@@ -75,7 +77,12 @@ def parse(text: str) -> Written:
     (('d', 'sum'),)
     """
     if not isinstance(text, str) or text.count("->") != 1:
-        raise _error(text, f"expected operands, one ->, results, as in {_EXAMPLE}")
+        raise error(text, f"expected operands, one ->, results, as in {_EXAMPLE}")
+    return _parse(text)
+
+
+@functools.cache
+def _parse(text: str) -> Written:
     left, right = text.split("->")
     start = re.search(r"\w+\s*=", right)
     marks = right[start.start() :] if start else ""
@@ -83,14 +90,15 @@ def parse(text: str) -> Written:
     made = Written(
         _values(text, left, "operand"),
         _values(text, right, "result"),
-        _marks(text, marks),
+        *_marks(text, marks),
     )
     _check_names(text, made)
     _check_marks(text, made)
     return made
 
 
-def _error(text: object, problem: str) -> PartitionError:
+def error(text: object, problem: str) -> PartitionError:
+    """What is wrong with a rule."""
     return PartitionError(f'rule "{text}": {problem}')
 
 
@@ -107,7 +115,7 @@ def _values(text: str, side: str, what: str) -> tuple[Dims, ...]:
 
 def _dims(text: str, piece: str, where: str) -> Iterator[str]:
     if not piece:
-        raise _error(text, f"{where} is empty; write () for a scalar")
+        raise error(text, f"{where} is empty; write () for a scalar")
     if piece.startswith("(") and piece.endswith(")"):
         piece = piece[1:-1].replace(",", " ")
     for word in piece.split():
@@ -116,7 +124,7 @@ def _dims(text: str, piece: str, where: str) -> Iterator[str]:
         elif word == DOTS or _NAME.fullmatch(word):
             yield word
         else:
-            raise _error(
+            raise error(
                 text,
                 f'"{word}" in {where} is no name of a dimension. A name is letters and '
                 "digits, such as b; _ or 1 is a dimension that stays whole, ... is any "
@@ -125,21 +133,27 @@ def _dims(text: str, piece: str, where: str) -> Iterator[str]:
             )
 
 
-def _marks(text: str, marks: str) -> tuple[tuple[str, str], ...]:
+def _marks(
+    text: str, marks: str
+) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
     found: dict[str, str] = {}
+    grouped: list[str] = []
     for word in re.sub(r"\s*=\s*", "=", marks).replace(",", " ").split():
         match = _MARK.fullmatch(word)
         monoid, name = (match[1], match[2]) if match else ("", "")
-        if monoid not in MONOIDS:
-            raise _error(
+        if monoid == GROUPED:
+            grouped.append(name)
+            continue
+        if monoid not in MARKS:
+            raise error(
                 text,
                 f'"{word}" does not say how parts are put together: write one of '
-                + ", ".join(f"{known}=NAME" for known in MONOIDS),
+                + ", ".join(f"{known}=NAME" for known in MARKS),
             )
         if name in found:
-            raise _error(text, f'"{name}" is marked twice; it can have one reduction')
+            raise error(text, f'"{name}" is marked twice; it can have one reduction')
         found[name] = monoid
-    return tuple(found.items())
+    return tuple(found.items()), tuple(grouped)
 
 
 def _check_names(text: str, rule: Written) -> None:
@@ -147,7 +161,7 @@ def _check_names(text: str, rule: Written) -> None:
         for number, dims in enumerate(side):
             for name in set(dims) - {WHOLE}:
                 if dims.count(name) > 1:
-                    raise _error(
+                    raise error(
                         text,
                         f'"{name}" is twice in {what} {number}; a device would get a '
                         "block of the diagonal only: write _ for both dimensions, or "
@@ -157,7 +171,7 @@ def _check_names(text: str, rule: Written) -> None:
     for number, dims in enumerate(rule.results):
         for name in dims:
             if name not in known | {WHOLE}:
-                raise _error(
+                raise error(
                     text,
                     f'"{name}" is in result {number} but in no operand, so nothing '
                     "tells a device which part to make: write _ there",
@@ -170,24 +184,24 @@ def _check_marks(text: str, rule: Written) -> None:
         places = [i for i, dims in enumerate(rule.operands) if name in dims]
         missing = [i for i, dims in enumerate(rule.results) if name not in dims]
         if missing and name not in marked:
-            raise _error(
+            raise error(
                 text,
                 f'"{name}" is in {_listed("operand", places)} but not in '
                 f"{_listed('result', missing)}: say how parts are put together "
-                f"(sum={name}, or {', '.join(m for m in MONOIDS if m != 'sum')}), or "
+                f"(sum={name}, or {', '.join(m for m in MARKS if m != 'sum')}), or "
                 "write _ where it must stay whole",
             )
         if not missing and name in marked:
-            raise _error(
+            raise error(
                 text,
                 f'"{name}" is marked {marked[name]}={name}, but every result has it: '
                 "nothing is reduced over it, so leave the mark out",
             )
-    for name in marked:
+    for name, mark in (*rule.reduced, *((name, GROUPED) for name in rule.grouped)):
         if name not in rule.names:
-            raise _error(
+            raise error(
                 text,
-                f'{marked[name]}={name}: there is no dimension "{name}"; the names are '
+                f'{mark}={name}: there is no dimension "{name}"; the names are '
                 + (", ".join(rule.names) or "none"),
             )
 
@@ -195,102 +209,3 @@ def _check_marks(text: str, rule: Written) -> None:
 def _listed(what: str, numbers: Sequence[int]) -> str:
     many = "s" if len(numbers) > 1 else ""
     return f"{what}{many} {', '.join(map(str, numbers))}"
-
-
-# Fitting
-
-
-def fitted(
-    rule: Written, operands: Sequence[TensorType], results: Sequence[TensorType]
-) -> Written:
-    """The rule with ... written out for values of these types, if it fits them."""
-    spare: dict[int, str] = {}
-    sides = ("operand", rule.operands, operands), ("result", rule.results, results)
-    for what, side, types in sides:
-        if len(side) != len(types):
-            raise _error(
-                rule,
-                f"it has {len(side)} {what}s, the call has {len(types)}: "
-                + (", ".join(map(str, types)) or "none"),
-            )
-        for number, (dims, type_) in enumerate(zip(side, types, strict=True)):
-            named = len(dims) - dims.count(DOTS)
-            more = len(type_.shape) - named
-            if more < 0 or (more and DOTS not in dims):
-                raise _error(
-                    rule,
-                    f"{what} {number} is {type_} with {len(type_.shape)} dimensions, "
-                    f'the rule names {named}: "{" ".join(dims)}"',
-                )
-            if DOTS in dims:
-                spare.setdefault(more, f"{what} {number}")
-    if len(spare) > 1:
-        told = " and ".join(f"{n} in {where}" for n, where in spare.items())
-        raise _error(rule, f'"..." stands for {told}: the number must be the same')
-    return _without_dots(rule, next(iter(spare), 0))
-
-
-def _without_dots(rule: Written, count: int) -> Written:
-    if DOTS not in rule.names:
-        return rule
-    names = tuple(fresh(rule.names, f"dim{i}") for i in range(count))
-
-    def expand(dims: Dims) -> Dims:
-        return tuple(n for d in dims for n in (names if d == DOTS else (d,)))
-
-    reduced = [
-        (n, monoid)
-        for name, monoid in rule.reduced
-        for n in (names if name == DOTS else (name,))
-    ]
-    return Written(
-        tuple(map(expand, rule.operands)),
-        tuple(map(expand, rule.results)),
-        tuple(reduced),
-    )
-
-
-def fresh(names: Sequence[str], stem: str) -> str:
-    """A name like `stem` that is not among these.
-
-    >>> fresh(("b", "v"), "v")
-    'v_'
-    """
-    while stem in names:
-        stem += "_"
-    return stem
-
-
-def require_sizes(
-    rule: Written, operands: Sequence[TensorType], results: Sequence[TensorType]
-) -> None:
-    """Dimensions of one name have one size, or multiples of the smallest."""
-    for name in rule.names:
-        found = sizes(rule, name, operands, results)
-        least = min(found.values())
-        if len(set(found.values())) == 1:
-            continue
-        if least < 2 or any(size % least for size in found.values()):
-            told = ", ".join(f"{size} in {where}" for where, size in found.items())
-            advice = "write 1 for it where it is 1" if least == 1 else "use two names"
-            raise _error(
-                rule,
-                f'"{name}" is {told}: dimensions of one name have one size, or '
-                f"multiples of the smallest (grouped heads); {advice}",
-            )
-
-
-def sizes(
-    rule: Written,
-    name: str,
-    operands: Sequence[TensorType],
-    results: Sequence[TensorType],
-) -> dict[str, int]:
-    """Size of a name wherever it stands."""
-    sides = ("operand", rule.operands, operands), ("result", rule.results, results)
-    return {
-        f"{what} {number}": type_.shape[dims.index(name)]
-        for what, side, types in sides
-        for number, (dims, type_) in enumerate(zip(side, types, strict=True))
-        if name in dims
-    }

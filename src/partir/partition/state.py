@@ -158,9 +158,9 @@ class State:
             homes[value] = WHOLE
         self._trail.append((seen, value, seen[value]))
         seen[value] = WHOLE
-        self._put(
-            self.value_origins, (axis, value), Origin(self.step, None, self.epoch)
-        )
+        if homes[value] < 0:  # a tiling remembers who decided it, and when
+            origin = Origin(self.step, None, self.epoch)
+            self._put(self.value_origins, (axis, value), origin)
         self.dirty[axis].update(self.graph.neighbours[value])
 
     def enter(

@@ -25,10 +25,10 @@ class StepLike(Protocol):
 
 
 _HEAD = {
-    "all_gather": "gather",
-    "all_reduce": "reduce",
-    "reduce_scatter": "scatter",
-    "all_to_all": "all-to-all",
+    "all_gather": "all_gather",
+    "all_reduce": "all_reduce",
+    "reduce_scatter": "reduce_scatter",
+    "all_to_all": "all_to_all",
     "collective_permute": "permute",
 }
 

@@ -21,7 +21,8 @@ from partir.rules.registry import local_attrs, rule, variants
 BATCHED = "stablehlo.custom_call batched"
 _BATCH = re.compile(r'num_batch_dims = "(\d+)"')
 _REDUCED = re.compile(r"reduction_dim(?:\\22:| =) (\d+)")
-_ELEMENTWISE = "mhlo.erf mhlo.asin mhlo.acos mhlo.atan mhlo.sinh mhlo.cosh".split()
+# Ops of another dialect in programs that were serialised by older versions.
+_ELEMENTWISE = "acos acosh asin asinh atanh cosh erf sinh".split()
 
 
 def target(name: str) -> str:
@@ -70,8 +71,14 @@ def approximate_top_k(op: Signature) -> Iterator[Factor]:
         yield from all_but(op, integer(found.group(1)))
 
 
-@rule(*map(target, _ELEMENTWISE))
-def elementwise_call(op: Signature) -> Iterator[Factor]:
+@rule(target("mhlo.topk"))
+def top_k(op: Signature) -> Iterator[Factor]:
+    """``(i, _) -> (i, _), (i, _)``: all but the last dimension."""
+    yield from all_but(op, len(op.operands[0].shape) - 1)
+
+
+@rule(*(target(f"mhlo.{name}") for name in _ELEMENTWISE))
+def elementwise(op: Signature) -> Iterator[Factor]:
     """``(i, j) -> (i, j)``."""
     yield from pointwise(op)
 

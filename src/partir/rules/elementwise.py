@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from partir.ir.attributes import ints
 from partir.ir.core import Signature
 from partir.rules.factor import Factor
 from partir.rules.registry import rule
@@ -64,21 +63,14 @@ def map_(op: Signature) -> Iterator[Factor]:
 
 @rule(*(f"chlo.broadcast_{name}" for name in _BROADCASTING))
 def broadcasting(op: Signature) -> Iterator[Factor]:
-    """``(i, j), (j) -> (i, j)``: operands are stretched as NumPy does.
-
-    Unless the op says where the dimensions of the operand of lower rank go.
-    """
-    given = op.attrs.get("broadcast_dimensions")
+    """``(i, j), (j) -> (i, j)``: operands are stretched as NumPy does."""
     shape = op.results[0].shape
     for dim, size in enumerate(shape):
-        operands = []
+        operands: list[int | None] = []
         for operand in op.operands:
-            rank = len(operand.shape)
-            places: Sequence[int] = range(len(shape) - rank, len(shape))
-            if given is not None and rank == len(ints(given)) < len(shape):
-                places = ints(given)
-            follows = dim in places and operand.shape[places.index(dim)] == size
-            operands.append(places.index(dim) if follows else None)
+            place = dim - len(shape) + len(operand.shape)
+            follows = place >= 0 and operand.shape[place] == size
+            operands.append(place if follows else None)
         yield Factor(size, tuple(operands), (dim,))
 
 

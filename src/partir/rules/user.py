@@ -8,15 +8,8 @@ from types import TracebackType
 
 from partir.errors import PartitionError
 from partir.ir.core import Program, Signature
-from partir.ir.written import (
-    OPAQUE,
-    RULE,
-    Written,
-    fitted,
-    parse,
-    require_sizes,
-    sizes,
-)
+from partir.ir.fitting import fitted, require_sizes, sizes
+from partir.ir.written import OPAQUE, RULE, SAME, Written, parse
 from partir.rules import registry
 from partir.rules.factor import Factor
 
@@ -64,7 +57,9 @@ def rule(target: str, rule: str, *, replace: bool = False) -> RegisteredRule:
             dimension. A call on tiles along a name gives tiles along it. A name that a
             result lacks is marked with how the parts are put together: ``sum=d``, or
             mul, max, min, and, or. ``_`` or ``1`` is a dimension that stays whole,
-            ``...`` any number of dimensions, ``()`` a scalar.
+            ``...`` any number of dimensions, ``()`` a scalar. ``same=b``: results
+            without b do not depend on it. ``grouped=h``: sizes of h differ, but are
+            multiples of the smallest (query heads that share a key head).
         replace: whether another rule for this target may be there already.
 
     Returns:
@@ -116,7 +111,7 @@ def _put(target: str, rule: Written | None) -> None:
 def factors(rule: Written, op: Signature) -> Iterator[Factor]:
     """A factor for each name."""
     made = fitted(rule, op.operands, op.results)
-    monoids = dict(made.reduced)
+    monoids = {name: mark for name, mark in made.reduced if mark != SAME}
     for name in made.names:
         size = math.gcd(*sizes(made, name, op.operands, op.results).values())
         operands, results = made.places(name)

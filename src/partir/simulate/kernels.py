@@ -180,7 +180,7 @@ class Fuser:
 
     def _other(self, op: SpmdOp, leaves: dict[int, tuple[int, ...]]) -> Kernel:
         if isinstance(op, Collective):
-            reads = leaves[op.operand]
+            reads = _joined(leaves, op.operands)
             return Kernel(op, reads, op.results, 0.0, 0.0, None, Role.OPAQUE)
         assert isinstance(op, Control)
         inner = tuple(self.block(block, leaves) for block in op.blocks)

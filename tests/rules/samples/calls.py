@@ -30,7 +30,11 @@ def batched(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
         "schur": (lax.linalg.schur, matrices),
         "hessenberg": (lax.linalg.hessenberg, matrices),
         "tridiagonal": (lax.linalg.tridiagonal, matrices),
-        "triangular solve": (lax.linalg.triangular_solve, matrices, right),
+        "triangular solve": (
+            lambda a, b: lax.linalg.triangular_solve(a, b, left_side=True),
+            matrices,
+            right,
+        ),
         "tridiagonal solve": (
             lambda d, b: lax.linalg.tridiagonal_solve(d, d + 9, d, b),
             diagonal,
@@ -39,7 +43,7 @@ def batched(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
     }
     for label, (function, *args) in functions.items():
         for signature in traced(_CALL, function, *args):
-            given = {t.shape: a for t, a in zip(signature.operands, args, strict=False)}
+            given = {a.shape: a for a in (diagonal, right, matrices)}
             values = tuple(given[t.shape] for t in signature.operands)
             yield Sample(f"{label} {signature}", signature, depth=1, given=values)
 
@@ -80,10 +84,19 @@ def approximate_top_k(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
     yield _call(name, types, config, runs=False)
 
 
-@sample(
-    *map(target, "mhlo.erf mhlo.asin mhlo.acos mhlo.atan mhlo.sinh mhlo.cosh".split())
-)
+_ELEMENTWISE = "acos acosh asin asinh atanh cosh erf sinh".split()
+
+
+@sample(*(target(f"mhlo.{name}") for name in _ELEMENTWISE))
 def elementwise(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
     """Ops of another dialect, as serialised programs hold them."""
-    shape = pick(rng, ("4x6", "2x3x4"))
-    yield _call(kind.partition("@")[2], f"{shape}xf64 -> {shape}xf64")
+    shape = pick(rng, ("4", "2x4"))
+    attrs = "mhlo.attributes = {}, mhlo.version = 1 : i64"
+    yield _call(kind.partition("@")[2], f"{shape}xf64 -> {shape}xf64", attrs)
+
+
+@sample(target("mhlo.topk"))
+def top_k(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
+    """The largest of each row."""
+    attrs = "mhlo.attributes = {k = 3 : i64, largest = true}, mhlo.version = 1 : i64"
+    yield _call("mhlo.topk", "4x6xf64 -> 4x3xf64, 4x3xi32", attrs)

@@ -26,7 +26,7 @@ _BATCHES = (
 
 @sample("chlo.ragged_dot")
 def ragged_dot(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
-    """Groups of rows, of what is summed over, of batches; also group sizes per batch."""
+    """Groups of rows, of what is summed over, of batches; sizes also per batch."""
     names = ("lhs_batching", "rhs_batching", "lhs_contracting", "rhs_contracting")
     for types, dims, ragged, groups in (*_FREE, *_CONTRACTED, *_BATCHES):
         numbers = ", ".join(

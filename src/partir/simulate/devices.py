@@ -1,0 +1,324 @@
+"""`DeviceSpec`: what the simulator knows of a device, and where specs come from.
+
+Hardware is data: built-in specs are in `specs.py`, users write their own in Python or
+TOML, `partir calibrate` writes one for the machine at hand.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from partir.errors import PartitionError
+
+Topology = Literal["torus", "mesh", "ring", "line", "switch"]
+Order = Literal["program", "breadth_first"]
+
+_KINDS = (
+    "all_gather",
+    "all_reduce",
+    "reduce_scatter",
+    "all_to_all",
+    "collective_permute",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceSpec:
+    """A device, its memory, and how devices are joined.
+
+    Devices come in *nodes* (a torus of TPUs, a box of GPUs) whose links have
+    `link_bytes_per_s` each way; nodes are joined by a network.
+
+    Args:
+        name: shown in tables.
+        flops_per_s: peak of the matrix unit, dense bfloat16.
+        memory_bytes: memory of one device.
+        memory_bytes_per_s: bandwidth of that memory.
+        link_bytes_per_s: one way; of one link in a torus, mesh, ring or line, of the
+            device's whole port in a switch.
+        topology: how the devices of a node are joined. "torus" and "ring" wrap around
+            where an axis has at least `wrap_size` devices; "mesh" and "line" don't.
+        torus_dims: dimensions of a torus or mesh.
+        wrap_size: smallest axis that has its wrap-around links.
+        node_size: devices in a node; 0 for no limit.
+        network_bytes_per_s: one way, per device, between nodes; 0 for no network.
+        hop_seconds: latency of a step within a node.
+        network_hop_seconds: latency of a step between nodes.
+        matrix_efficiency: share of the peak that large matrix products reach.
+        matrix_tile: rows, columns and depth that products are padded to.
+        float32_rate: speed of float32 products relative to the peak.
+        vector_flops_per_s: peak of elementwise arithmetic.
+        transcendental_flops: flops that a transcendental function counts for.
+        kernel_seconds: time to start a kernel.
+        collective_seconds: time to start a collective.
+        collective_efficiency: share of the links' bandwidth that each kind reaches.
+        overlap: whether collectives run beside computation.
+        order: order in which the compiler schedules kernels, for memory: "program"
+            (gathers stand at their use), or "breadth_first" (as soon as possible: what
+            XLA does on CPUs).
+        combine_bytes: all-reduces are combined up to this many bytes.
+        source: where the figures are from.
+
+    Example:
+        >>> mine = DeviceSpec(
+        ...     name="mine",
+        ...     flops_per_s=1e14,
+        ...     memory_bytes=16e9,
+        ...     memory_bytes_per_s=1e12,
+        ...     link_bytes_per_s=5e10,
+        ... )
+        >>> mine.ridge_flops_per_byte
+        100.0
+    """
+
+    name: str
+    flops_per_s: float
+    memory_bytes: float
+    memory_bytes_per_s: float
+    link_bytes_per_s: float
+    topology: Topology = "switch"
+    torus_dims: int = 2
+    wrap_size: int = 4
+    node_size: int = 0
+    network_bytes_per_s: float = 0.0
+    hop_seconds: float = 1e-6
+    network_hop_seconds: float = 5e-6
+    matrix_efficiency: float = 0.7
+    matrix_tile: tuple[int, int, int] = (1, 1, 1)
+    float32_rate: float = 1.0
+    vector_flops_per_s: float = 0.0
+    transcendental_flops: float = 10.0
+    kernel_seconds: float = 2e-6
+    collective_seconds: float = 0.0
+    collective_efficiency: Mapping[str, float] = field(default_factory=dict)
+    overlap: bool = True
+    order: Order = "program"
+    combine_bytes: float = 0.0
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        """Check every figure."""
+        for name in _POSITIVE:
+            _require(self, name, getattr(self, name), least=0, strictly=True)
+        for name in _NOT_NEGATIVE:
+            _require(self, name, getattr(self, name), least=0)
+        for name in ("matrix_efficiency", "float32_rate"):
+            _require(self, name, getattr(self, name), least=0, strictly=True, most=8)
+        _one_of(self, "topology", get_args(Topology))
+        _one_of(self, "order", get_args(Order))
+        tile = tuple(self.matrix_tile)
+        if len(tile) != 3 or any(not isinstance(n, int) or n < 1 for n in tile):
+            raise _wrong(self, "matrix_tile", tile, "three whole numbers of at least 1")
+        object.__setattr__(self, "matrix_tile", tile)
+        for kind, share in self.collective_efficiency.items():
+            if kind not in _KINDS:
+                raise _wrong(self, "collective_efficiency", kind, f"one of {_KINDS}")
+            _require(self, f"collective_efficiency of {kind}", share, 0, True)
+
+    @property
+    def ridge_flops_per_byte(self) -> float:
+        """Flops per byte above which arithmetic, not memory, is the limit."""
+        return self.flops_per_s / self.memory_bytes_per_s
+
+    @property
+    def vector_rate(self) -> float:
+        """Elementwise flops per second; a thirtieth of the peak if not given."""
+        return self.vector_flops_per_s or self.flops_per_s / 30
+
+    def to_toml(self) -> str:
+        """The spec as `load_spec` reads it."""
+        lines = []
+        for name, value in asdict(self).items():
+            if isinstance(value, Mapping):
+                inner = ", ".join(f"{k} = {v!r}" for k, v in value.items())
+                lines.append(f"{name} = {{ {inner} }}" if inner else f"{name} = {{}}")
+            else:
+                lines.append(f"{name} = {_toml(value)}")
+        return "\n".join(lines) + "\n"
+
+
+_POSITIVE = (
+    "flops_per_s",
+    "memory_bytes",
+    "memory_bytes_per_s",
+    "link_bytes_per_s",
+    "torus_dims",
+    "wrap_size",
+)
+_NOT_NEGATIVE = (
+    "node_size",
+    "network_bytes_per_s",
+    "hop_seconds",
+    "network_hop_seconds",
+    "vector_flops_per_s",
+    "transcendental_flops",
+    "kernel_seconds",
+    "collective_seconds",
+    "combine_bytes",
+)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(str, value))}]"
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        return f'"{escaped}"'
+    return repr(value)
+
+
+def _wrong(spec: DeviceSpec, what: str, got: Any, want: str) -> PartitionError:
+    return PartitionError(f'device "{spec.name}": {what} must be {want}, got {got!r}')
+
+
+def _one_of(spec: DeviceSpec, name: str, known: tuple[str, ...]) -> None:
+    if getattr(spec, name) not in known:
+        raise _wrong(spec, name, getattr(spec, name), f"one of {', '.join(known)}")
+
+
+def _require(
+    spec: DeviceSpec,
+    name: str,
+    value: Any,
+    least: float,
+    strictly: bool = False,
+    most: float | None = None,
+) -> None:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    good = number and value == value and (value > least if strictly else value >= least)
+    if not good or (most is not None and value > most):
+        want = "a number greater than 0" if strictly else "a number of at least 0"
+        raise _wrong(spec, name, value, want + (f", at most {most}" if most else ""))
+
+
+def spec_from_data(data: Mapping[str, Any], where: str) -> DeviceSpec:
+    """A spec from a table of figures; errors name what is missing or not known."""
+    known = {f.name: f for f in fields(DeviceSpec)}
+    for name in data:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise PartitionError(f'{where}: a device has no "{name}"{hint}')
+    needed = ("name", *_POSITIVE[:4])
+    missing = [name for name in needed if name not in data]
+    if missing:
+        raise PartitionError(
+            f"{where}: the device spec lacks {', '.join(missing)}; it needs at least "
+            f"{', '.join(needed)}"
+        )
+    values = dict(data)
+    if isinstance(values.get("matrix_tile"), list):
+        values["matrix_tile"] = tuple(values["matrix_tile"])
+    return DeviceSpec(**values)
+
+
+def load_spec(path: str | os.PathLike[str]) -> DeviceSpec:
+    """Read a spec from a TOML file.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "mine.toml"
+        >>> written = path.write_text('''
+        ... name = "mine"
+        ... flops_per_s = 1e14
+        ... memory_bytes = 16e9
+        ... memory_bytes_per_s = 1e12
+        ... link_bytes_per_s = 5e10
+        ... ''')
+        >>> load_spec(path).name
+        'mine'
+    """
+    try:
+        with Path(path).open("rb") as file:
+            data = tomllib.load(file)
+    except OSError as error:
+        raise PartitionError(f"can't read {path}: {error.strerror}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise PartitionError(f"{path} is not TOML: {error}") from None
+    return spec_from_data(data, str(path))
+
+
+def user_folder() -> Path:
+    """Folder of the user's own specs.
+
+    ``$PARTIR_CONFIG_HOME``, else ``$XDG_CONFIG_HOME/partir``, else
+    ``~/.config/partir``; specs are in ``devices`` inside it.
+    """
+    own = os.environ.get("PARTIR_CONFIG_HOME")
+    if own:
+        return Path(own) / "devices"
+    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(base) / "partir" / "devices"
+
+
+class Devices(Mapping[str, DeviceSpec]):
+    """Specs by name: the built-in ones, and the user's own, which come first.
+
+    Example:
+        >>> import partir
+        >>> partir.devices["tpu_v5e"].memory_bytes
+        16000000000.0
+    """
+
+    def __init__(self, built_in: Mapping[str, DeviceSpec]) -> None:
+        """Start with the built-in specs."""
+        self._built_in = dict(built_in)
+
+    def __getitem__(self, name: str) -> DeviceSpec:
+        """The spec of this name; a PartitionError with the nearest names if unknown."""
+        path = user_folder() / f"{name}.toml"
+        if name and Path(name).name == name and path.is_file():
+            return load_spec(path)
+        if name in self._built_in:
+            return self._built_in[name]
+        close = difflib.get_close_matches(name.lower(), list(self), 3, 0.4)
+        nearest = f"; nearest: {', '.join(close)}" if close else ""
+        raise UnknownDevice(
+            f'no device "{name}"{nearest}. Known: {", ".join(self)}. Or pass a '
+            "partir.DeviceSpec, or a path to a .toml file"
+        )
+
+    def __iter__(self) -> Iterator[str]:
+        """Names, the user's own first."""
+        folder = user_folder()
+        own = sorted(p.stem for p in folder.glob("*.toml")) if folder.is_dir() else []
+        yield from own
+        yield from (name for name in self._built_in if name not in own)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return sum(1 for _ in self)
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a spec of this name."""
+        return name in list(self)
+
+
+class UnknownDevice(PartitionError, KeyError):
+    """No device of this name."""
+
+    __str__ = PartitionError.__str__
+
+
+def as_device(given: Any, devices: Devices) -> DeviceSpec:
+    """A spec, a name, or a path to a TOML file."""
+    if isinstance(given, DeviceSpec):
+        return given
+    if isinstance(given, os.PathLike) or (
+        isinstance(given, str) and given.endswith(".toml")
+    ):
+        return load_spec(given)
+    if isinstance(given, str):
+        return devices[given]
+    raise PartitionError(
+        "a device is a name, a partir.DeviceSpec or a path to a .toml file, got "
+        f"{type(given).__name__}: {given!r}. Known: {', '.join(devices)}"
+    )

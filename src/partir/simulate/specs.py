@@ -1,0 +1,181 @@
+"""Built-in device specs, one literal each.
+
+Peaks and bandwidths are the makers' (dense bfloat16, one way); where a measured figure
+is known it is used for links. Sources: Google Cloud's pages on each TPU version
+(docs.cloud.google.com/tpu/docs) for flops, memory, pod sizes and network bandwidth per
+pod; Google's "How to Scale Your Model" (jax-ml.github.io/scaling-book) for bandwidth
+per link and wrap-around; NVIDIA's and AMD's data sheets for GPUs. TPU v3's links are
+uncertain. Tile sizes are those of the matrix units: 128 x 128 (256 x 256 since v6e)
+fed by 8 rows at a time; tensor cores' are small. 7 microseconds per GPU kernel and 70%
+of peak are what AutoParallel (PyTorch) counts with.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from partir.simulate.devices import DeviceSpec, Devices
+
+_TPU = partial(
+    DeviceSpec,
+    topology="torus",
+    wrap_size=4,
+    matrix_tile=(8, 128, 128),
+    # Products of float32 are done in bfloat16 unless a precision is asked for.
+    float32_rate=1.0,
+    kernel_seconds=1e-6,
+    hop_seconds=1e-6,
+    network_hop_seconds=1e-5,
+)
+_GPU = partial(
+    DeviceSpec,
+    topology="switch",
+    matrix_tile=(16, 16, 16),
+    # Products of float32 are done in TF32, at half the rate.
+    float32_rate=0.5,
+    kernel_seconds=7e-6,
+    hop_seconds=1e-6,
+    network_hop_seconds=5e-6,
+    combine_bytes=30 * 2**20,  # xla_gpu_all_reduce_combine_threshold_bytes
+)
+
+_SPECS = (
+    _TPU(
+        name="tpu_v3",
+        flops_per_s=123e12,
+        memory_bytes=32e9,
+        memory_bytes_per_s=900e9,
+        link_bytes_per_s=82e9,  # uncertain: 4 links, 656 Gbit/s each
+        node_size=1024,
+        network_bytes_per_s=3.1e9,
+        source="cloud.google.com/tpu/docs/v3",
+    ),
+    _TPU(
+        name="tpu_v4",
+        flops_per_s=275e12,
+        memory_bytes=32e9,
+        memory_bytes_per_s=1200e9,
+        link_bytes_per_s=45e9,  # 6 links
+        torus_dims=3,
+        node_size=4096,
+        network_bytes_per_s=6.25e9,
+        source="cloud.google.com/tpu/docs/v4",
+    ),
+    _TPU(
+        name="tpu_v5e",
+        flops_per_s=197e12,
+        memory_bytes=16e9,
+        memory_bytes_per_s=819e9,
+        link_bytes_per_s=45e9,  # measured; 50 nominal, 4 links
+        wrap_size=16,  # only the full 16 of a pod's side wrap around
+        node_size=256,
+        network_bytes_per_s=3.125e9,  # 6.4 Tbit/s per pod of 256
+        source="cloud.google.com/tpu/docs/v5e",
+    ),
+    _TPU(
+        name="tpu_v5p",
+        flops_per_s=459e12,
+        memory_bytes=95e9,
+        memory_bytes_per_s=2765e9,
+        link_bytes_per_s=90e9,  # measured; 100 nominal, 6 links
+        torus_dims=3,
+        node_size=8960,
+        network_bytes_per_s=6.25e9,  # 50 Gbit/s per chip
+        source="cloud.google.com/tpu/docs/v5p",
+    ),
+    _TPU(
+        name="tpu_v6e",
+        flops_per_s=918e12,
+        memory_bytes=32e9,
+        memory_bytes_per_s=1638e9,
+        link_bytes_per_s=90e9,  # measured; 100 nominal, 4 links
+        wrap_size=16,
+        matrix_tile=(8, 256, 256),
+        node_size=256,
+        network_bytes_per_s=12.5e9,  # 25.6 Tbit/s per pod of 256
+        source="cloud.google.com/tpu/docs/v6e",
+    ),
+    _TPU(
+        name="tpu_v7",
+        flops_per_s=2307e12,
+        memory_bytes=192e9,
+        memory_bytes_per_s=7380e9,
+        link_bytes_per_s=100e9,  # 6 links
+        torus_dims=3,
+        matrix_tile=(8, 256, 256),
+        node_size=9216,
+        network_bytes_per_s=12.5e9,  # as v6e's: not published per chip
+        source="cloud.google.com/tpu/docs/tpu7x",
+    ),
+    _GPU(
+        name="a100",
+        flops_per_s=312e12,
+        memory_bytes=80e9,
+        memory_bytes_per_s=2039e9,
+        link_bytes_per_s=300e9,  # NVLink 3: 600 GB/s both ways
+        node_size=8,
+        network_bytes_per_s=25e9,  # 200 Gbit/s InfiniBand per GPU
+        source="nvidia.com: A100 80GB SXM data sheet",
+    ),
+    _GPU(
+        name="h100",
+        flops_per_s=989e12,
+        memory_bytes=80e9,
+        memory_bytes_per_s=3350e9,
+        link_bytes_per_s=400e9,  # effective; 450 nominal
+        node_size=8,
+        network_bytes_per_s=50e9,  # 400 Gbit/s InfiniBand per GPU
+        source="nvidia.com: H100 SXM data sheet",
+    ),
+    _GPU(
+        name="h200",
+        flops_per_s=989e12,
+        memory_bytes=141e9,
+        memory_bytes_per_s=4800e9,
+        link_bytes_per_s=400e9,  # effective, as H100; 450 nominal
+        node_size=8,
+        network_bytes_per_s=50e9,
+        source="nvidia.com: H200 SXM data sheet",
+    ),
+    _GPU(
+        name="b200",
+        flops_per_s=2250e12,
+        memory_bytes=192e9,
+        memory_bytes_per_s=8000e9,
+        link_bytes_per_s=900e9,  # NVLink 5; NVL72 has node_size=72
+        node_size=8,
+        network_bytes_per_s=50e9,
+        source="nvidia.com: DGX B200 data sheet",
+    ),
+    _GPU(
+        name="mi300x",
+        flops_per_s=1307e12,
+        memory_bytes=192e9,
+        memory_bytes_per_s=5300e9,
+        link_bytes_per_s=448e9,  # 7 links of 64 GB/s to the other 7
+        node_size=8,
+        network_bytes_per_s=50e9,
+        source="amd.com: MI300X data sheet",
+    ),
+    # A guess at a virtual device of a small machine, for trying things out; `partir
+    # calibrate` measures the real one.
+    DeviceSpec(
+        name="cpu",
+        flops_per_s=2e10,
+        memory_bytes=4e9,
+        memory_bytes_per_s=4e9,
+        link_bytes_per_s=1e9,
+        hop_seconds=2e-5,
+        matrix_efficiency=1.0,
+        vector_flops_per_s=1e9,
+        kernel_seconds=5e-6,
+        collective_seconds=1e-4,
+        overlap=False,
+        order="breadth_first",
+        combine_bytes=1e18,
+        source="a guess: run `partir calibrate`",
+    ),
+)
+
+devices = Devices({spec.name: spec for spec in _SPECS})
+"""Specs by name."""

@@ -1,0 +1,78 @@
+"""Two processes of four devices each compute what one process does."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from benchmarks.models import transformer
+from tests.e2e import worker
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 150
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def start(number: int, port: int, folder: Path) -> subprocess.Popen[bytes]:
+    environment = {n: v for n, v in os.environ.items() if n != "XLA_FLAGS"}
+    address = f"127.0.0.1:{port}"
+    with open(folder / f"{number}.log", "wb") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.e2e.worker", address, str(number), folder],
+            cwd=ROOT,
+            env=environment,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+
+
+def run_both(folder: Path) -> None:
+    """Wait for both, or for the first that fails; then none is left."""
+    port = free_port()
+    processes = [start(number, port, folder) for number in (0, 1)]
+    end = time.monotonic() + SECONDS
+    try:
+        codes = [process.poll() for process in processes]
+        while None in codes and not any(codes) and time.monotonic() < end:
+            time.sleep(0.1)
+            codes = [process.poll() for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    if codes != [0, 0]:
+        logs = [(folder / f"{number}.log").read_text() for number in (0, 1)]
+        pytest.fail(f"exit codes {codes}\n{logs[0][-4000:]}\n{logs[1][-4000:]}")
+
+
+@pytest.mark.usefixtures("double")
+def test_two_processes_agree_with_one(tmp_path: Path) -> None:
+    run_both(tmp_path)
+    config = worker.CONFIG
+    state = transformer.init(config, jax.random.key(0))
+    batch = transformer.example_batch(config, jax.random.key(1))
+    for _ in range(worker.STEPS):
+        *state, loss = jax.jit(transformer.train_step)(*state, *batch)
+    parts = [np.load(tmp_path / f"{number}.npz") for number in (0, 1)]
+    expected = {"loss": np.asarray(loss), **worker.held(state)}
+    assert set(parts[0].files) == set(parts[1].files) == set(expected)
+    for name, want in expected.items():
+        got = np.where(np.isnan(parts[0][name]), parts[1][name], parts[0][name])
+        floor = 1e-12 * np.max(np.abs(want), initial=0.0)
+        np.testing.assert_allclose(got, want, rtol=1e-9, atol=floor, err_msg=name)
+        whole = [not np.isnan(part[name]).any() for part in parts]
+        if want.ndim > 1:  # tiled over B, so that no process has all of it
+            assert whole == [False, False], name

@@ -1,0 +1,137 @@
+"""One of two processes with four virtual devices each; `test_processes` starts them.
+
+    python -m tests.e2e.worker ADDRESS NUMBER FOLDER
+
+Runs a BP+MP step over all eight devices and writes what it holds of the results.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import partir
+from benchmarks.models import schedules, transformer
+
+CONFIG = transformer.Config(
+    layers=1,
+    width=16,
+    heads=4,
+    head_dim=4,
+    hidden=32,
+    vocab=16,
+    sequence=8,
+    batch=8,
+    dtype="float64",
+)
+STEPS = 2
+
+
+def start(address: str, number: int) -> None:
+    jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_num_cpu_devices", 4)
+    jax.config.update("jax_enable_x64", True)
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.distributed.initialize(
+        coordinator_address=address,
+        num_processes=2,
+        process_id=number,
+        initialization_timeout=60,
+    )
+
+
+def run() -> dict[str, np.ndarray]:
+    """Two steps, placed in all ways; what this process holds of the results."""
+    params, opt_state = transformer.init(CONFIG, jax.random.key(0))
+    tokens, targets = map(
+        np.asarray, transformer.example_batch(CONFIG, jax.random.key(1))
+    )
+    step = partir.jit(
+        transformer.train_step,
+        {"B": 4, "M": 2},
+        schedules.SCHEDULES["BP+MP+Z3"],
+        donate_argnums=(0, 1),
+        compiler_options={"xla_backend_optimization_level": 0},
+    )
+    partitioned = step.partitioned(params, opt_state, tokens, targets)
+    state = partitioned.shard(*jax.tree.map(np.asarray, (params, opt_state)))
+    half = slice(0, 4) if jax.process_index() == 0 else slice(4, 8)
+    mine = partitioned.shard(tokens=tokens[half], targets=targets[half])[0]
+    *state, loss = step(*state, mine["tokens"], mine["targets"])  # this process's part
+    *state, loss = step(*state, tokens, targets)  # all of it, on every host
+    return {"loss": np.asarray(loss), **held(state)}
+
+
+def held(tree: Any) -> dict[str, np.ndarray]:
+    """Whole arrays with what is elsewhere left as NaN."""
+    found = {}
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        whole = np.full(leaf.shape, np.nan)
+        for shard in leaf.addressable_shards:
+            whole[shard.index] = shard.data
+        found[jax.tree_util.keystr(path)] = whole
+    return found
+
+
+def scalars_and_keys() -> None:
+    """Weak types and keys go in and come out as in one process."""
+    rows = partir.ManualPartition({"x": 0}, axis="B", name="rows")
+
+    def fn(x: Any, key: Any, scale: Any, count: Any) -> Any:
+        noise = jax.random.normal(key, x.shape)
+        return (x + noise).sum() * scale, jax.random.split(key)[0], count + 1
+
+    step = partir.jit(fn, {"B": 4, "M": 2}, [rows])
+    x, key = np.arange(8.0), jax.random.key(3)
+    made, new_key, count = step(x, key, 2.0, 0)
+    expected, expected_key, _ = jax.jit(fn)(x, key, 2.0, 0)
+    np.testing.assert_allclose(np.asarray(made), np.asarray(expected), rtol=1e-12)
+    data = np.asarray(jax.random.key_data(expected_key))
+    local = new_key.addressable_shards[0].data
+    np.testing.assert_array_equal(np.asarray(jax.random.key_data(local)), data)
+    assert count.weak_type
+    step(jax.numpy.arange(8.0), new_key, jax.numpy.float64(1), count)
+
+
+def other_programs() -> None:
+    """Processes that don't agree are told so, and don't hang."""
+    number = jax.process_index()
+    rows = partir.ManualPartition({"x": 0}, axis="B", name="rows")
+    step = partir.jit(lambda x: x * (2 + number), {"B": 8}, [rows])
+    with pytest.raises(partir.PartitionError, match="process 1 has made another"):
+        step(np.arange(8.0))
+
+
+def own_devices() -> None:
+    """A mesh of this process alone asks nothing of the other."""
+    rows = partir.ManualPartition({"x": 0}, axis="B", name="rows")
+    fn = partir.jit(lambda x: x.sum(), {"B": 4}, [rows], devices=jax.local_devices())
+    if jax.process_index() == 0:
+        assert fn(np.arange(8.0)) == 28
+
+
+def main(address: str, number: int, folder: Path) -> None:
+    start(address, number)
+    assert len(jax.devices()) == 8
+    assert len(jax.local_devices()) == 4
+    scalars_and_keys()
+    other_programs()
+    own_devices()
+    np.savez(folder / f"{number}.npz", **run())
+    jax.distributed.shutdown()
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)  # jax's own way out waits for the other process
