@@ -34,16 +34,16 @@ def find_replicated(state: State) -> Iterator[ReplicatedOp]:
                 continue
             if not any(state.seen[axis][v] >= 0 for v in op.operands):
                 continue
-            reason = _reason(state, axis, node, op.kind, node in left)
+            reason = _reason(state, axis, node, node in left)
             if reason:
                 first = op.results[0] if op.results else -1
                 name = program.addresses.get(first, op.kind)
                 yield ReplicatedOp(name, op.kind, axis, reason, str(op.location))
 
 
-def _reason(state: State, axis: str, node: int, kind: str, conflict: bool) -> str:
+def _reason(state: State, axis: str, node: int, conflict: bool) -> str:
     """Why an op is computed whole; nothing if a value kept whole asks for it."""
-    if not has_rule(kind):
+    if not has_rule(state.graph.signatures[node]):
         return "it has no rule"
     if conflict:
         return "its operands disagree"
