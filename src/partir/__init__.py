@@ -24,6 +24,9 @@ from partir.mesh import Mesh as Mesh
 from partir.partition.actions import Partition as Partition
 from partir.partition.patterns import optional as optional
 from partir.rules.user import rule as rule
+from partir.simulate.devices import DeviceSpec as DeviceSpec
+from partir.simulate.estimate import Estimate as Estimate
+from partir.simulate.specs import devices as devices
 from partir.tactics.manual import (
     FIRST_DIVISIBLE_DIM as FIRST_DIVISIBLE_DIM,
     REPLICATED as REPLICATED,
@@ -39,6 +42,8 @@ __all__ = [
     "FIRST_DIVISIBLE_DIM",
     "REPLICATED",
     "UNKNOWN",
+    "DeviceSpec",
+    "Estimate",
     "ManualPartition",
     "Mesh",
     "PartirError",
@@ -48,6 +53,7 @@ __all__ = [
     "Program",
     "Schedule",
     "Tactic",
+    "devices",
     "jit",
     "load",
     "load_schedule",

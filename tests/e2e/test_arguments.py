@@ -247,3 +247,47 @@ def test_decorators() -> None:
         partir.jit(doubled, MESH, [ROWS])
     with pytest.raises(partir.PartitionError, match="takes a function"):
         partir.jit(3, MESH, [ROWS])
+
+
+# Mistakes
+
+
+def test_shapes_can_not_be_run() -> None:
+    step = partir.jit(lambda x: x * 2, MESH, [ROWS])
+    shape = jax.ShapeDtypeStruct(X.shape, X.dtype)
+    for _ in ("cold", "warm"):
+        with pytest.raises(partir.PartitionError, match='"x" is a shape, not an array'):
+            step(shape)
+        step(X)
+
+
+def test_objects_that_are_arrays() -> None:
+    class Lazy:
+        def __jax_array__(self) -> Array:
+            return jnp.asarray(X)
+
+    step = partir.jit(lambda x: x * 2, MESH, [ROWS])
+    for _ in ("cold", "warm"):
+        assert_same(step(Lazy()), jnp.asarray(X * 2))
+
+
+def test_captured_values_that_can_not_be() -> None:
+    def outer(value: Array) -> Array:
+        return partir.jit(lambda x: x + value, MESH, [ROWS])(X)
+
+    with pytest.raises(partir.PartitionError, match="captures a value of a function"):
+        jax.jit(outer)(X)
+    explicit = jax.make_mesh((4, 2), ("B", "M"))
+    value = jax.device_put(X, jax.NamedSharding(explicit, jax.P("B")))
+    with pytest.raises(partir.PartitionError, match="mesh with Explicit axes: pass it"):
+        outer(value)
+
+
+def test_errors_of_the_function_are_its_own() -> None:
+    def fn(x: Array) -> Array:
+        raise ValueError("something in the model")
+
+    with pytest.raises(ValueError, match="something in the model"):
+        partir.jit(fn, MESH, [ROWS])(X)
+    with pytest.raises(TypeError, match="positional argument"):
+        partir.jit(lambda x: x, MESH, [ROWS])(X, X)

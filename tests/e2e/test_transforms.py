@@ -57,8 +57,12 @@ def test_inside_jit(step: Any) -> None:
     def outer(x: Array) -> Array:
         return step(jnp.cos(x)) + 1
 
-    assert_same(outer(X()), jax.jit(lambda x: loss(jnp.cos(x)) + 1)(X()))
-    assert jax.eval_shape(step, X()).shape == ()
+    expected = jax.jit(lambda x: loss(jnp.cos(x)) + 1)(X())
+    with pytest.warns(UserWarning, match=r"outermost jit: compiler_options=\{'xla"):
+        assert_same(outer(X()), expected)
+    plain = partir.jit(loss, MESH, [ROWS])
+    assert_same(jax.jit(lambda x: plain(jnp.cos(x)) + 1)(X()), expected)
+    assert jax.eval_shape(plain, X()).shape == ()
 
 
 def test_gradient_partitioned() -> None:

@@ -9,7 +9,14 @@ import pytest
 from partir.ir.core import Lambda
 from partir.ir.types import tensor
 from partir.rules.local import Ssa, binary, constant
-from partir.rules.monoids import OPS, identity, is_identity, monoid_of, reducer
+from partir.rules.monoids import (
+    OPS,
+    identity,
+    is_identity,
+    monoid_of,
+    nothing,
+    reducer,
+)
 from tests.rules.samples.sample import combine, numpy_dtype, written
 from tests.rules.tiles import Local, run
 
@@ -55,6 +62,16 @@ def test_identities_leave_everything_as_it_is(x64: None) -> None:
         if not np.array_equal(value, got)
     ]
     assert not wrong
+
+
+def test_nothing_leaves_the_sign_of_a_zero() -> None:
+    type_ = tensor((2,), "f32")
+    emitter = Local()
+    value = emitter.argument(type_)
+    made = binary(emitter, "add", constant(emitter, type_, nothing(type_)), value)
+    text = emitter.module("zeros", emitter.arguments, [made])
+    (got,) = run(text, [type_], [np.array([0.0, -0.0], np.float32)])
+    assert np.signbit(got).tolist() == [False, True]
 
 
 @pytest.mark.parametrize(

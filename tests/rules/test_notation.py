@@ -19,6 +19,13 @@ _LESS = """{ ^bb0(%x: tensor<f32>, %y: tensor<f32>):
   %z = stablehlo.compare LT, %x, %y : (tensor<f32>, tensor<f32>) -> tensor<i1>
   "stablehlo.return"(%z) : (tensor<i1>) -> () }"""
 
+# Padded to keep the size; with groups of features and of batches to fill in.
+_CONVOLUTION = (
+    "dimension_numbers = #stablehlo.conv<[b, 0, f]x[0, i, o]->[b, 0, f]>, "
+    "padding = dense<{0}> : tensor<1x2xi64>, feature_group_count = {1} : i64, "
+    "batch_group_count = {2} : i64"
+)
+
 
 def shown(signature: Signature) -> str:
     return notation(
@@ -32,6 +39,13 @@ def shown(signature: Signature) -> str:
 WRITTEN = [
     ("add", "4x6xf32, 4x6xf32 -> 4x6xf32", "", "", "(a, b), (a, b) -> (a, b)"),
     ("add", "f32, f32 -> f32", "", "", "(), () -> ()"),
+    (
+        "batch_norm_training",
+        "4x6xf32, 6xf32, 6xf32 -> 4x6xf32, 6xf32, 6xf32",
+        "epsilon = 0.01 : f32, feature_index = 1 : i64",
+        "",
+        "(_, a), (a), (a) -> (_, a), (a), (a)",
+    ),
     ("bitcast_convert", "4x6xf32 -> 4x6x4xi8", "", "", "(a, b) -> (a, b, _)"),
     ("bitcast_convert", "4x6x2xf32 -> 4x6xf64", "", "", "(a, b, _) -> (a, b)"),
     (
@@ -40,6 +54,37 @@ WRITTEN = [
         "broadcast_dimensions = array<i64: 1, 2>",
         "",
         "(b, _) -> (a, b, c)",
+    ),
+    (
+        "cholesky",
+        "4x3x3xf32 -> 4x3x3xf32",
+        "lower = true",
+        "",
+        "(a, _, _) -> (a, _, _)",
+    ),
+    (
+        "chlo.broadcast_add",
+        "4x6xf32, 6xf32 -> 4x6xf32",
+        "",
+        "",
+        "(a, b), (b) -> (a, b)",
+    ),
+    (
+        "chlo.ragged_dot",
+        "8x4xf32, 2x4x6xf32, 2xi32 -> 8x6xf32",
+        "ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_batching_dimensions = [], "
+        "rhs_batching_dimensions = [], lhs_contracting_dimensions = [1], "
+        "rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0], "
+        "rhs_group_dimensions = [0]>",
+        "",
+        "(a, c), (d, c, b), (_) -> (a, b) sum=c sum=d",
+    ),
+    (
+        "chlo.top_k",
+        "4x6xf32 -> 4x2xf32, 4x2xi32",
+        "k = 2 : i64",
+        "",
+        "(a, _) -> (a, _), (a, _)",
     ),
     ("clamp", "f32, 4xf32, f32 -> 4xf32", "", "", "(), (a), () -> (a)"),
     (
@@ -55,6 +100,27 @@ WRITTEN = [
         "value = dense<1.0> : tensor<4x6xf32>",
         "",
         " -> (a, b)",
+    ),
+    (
+        "convolution",
+        "8x6x4xf32, 3x4x2xf32 -> 8x6x2xf32",
+        _CONVOLUTION.format(1, 1, 1),
+        "",
+        "(a, _, c), (d, c, b) -> (a, _, b) sum=c sum=d",
+    ),
+    (
+        "convolution",
+        "8x6x4xf32, 3x2x6xf32 -> 8x6x6xf32",
+        _CONVOLUTION.format(1, 2, 1),
+        "",
+        "(a, _, b), (c, _, b) -> (a, _, b) sum=c",
+    ),
+    (
+        "convolution",
+        "8x6x4xf32, 3x4x6xf32 -> 4x6x6xf32",
+        _CONVOLUTION.format(1, 1, 2),
+        "",
+        "(a, _, b), (c, b, a) -> (_, _, a) sum=b sum=c",
     ),
     (
         "dot_general",
@@ -80,6 +146,13 @@ WRITTEN = [
         "(a, b), (_, b), (), () -> (a, b)",
     ),
     (
+        "fft",
+        "4x6xcomplex<f32> -> 4x6xcomplex<f32>",
+        "fft_type = #stablehlo<fft_type FFT>, fft_length = array<i64: 6>",
+        "",
+        "(a, _) -> (a, _)",
+    ),
+    (
         "gather",
         "8x6xf32, 4x3x1xi32 -> 4x3x6xf32",
         "slice_sizes = array<i64: 1, 6>, dimension_numbers = #stablehlo.gather<"
@@ -96,6 +169,13 @@ WRITTEN = [
         "index_vector_dim = 0>",
         "",
         "(c, b), (_, a) -> (a, b) sum=c",
+    ),
+    (
+        "get_dimension_size",
+        "4x6xf32 -> i32",
+        "dimension = 1 : i64",
+        "",
+        "(a, b) -> ()",
     ),
     ("iota", "-> 4x6xi32", "iota_dimension = 0 : i64", "", " -> (a, b)"),
     (
@@ -127,6 +207,27 @@ WRITTEN = [
         combine("subtract", "f32"),
         "(a, _), () -> (a)",
     ),
+    (
+        "reduce_window",
+        "4x6xf32, f32 -> 4x3xf32",
+        "window_dimensions = array<i64: 1, 2>, window_strides = array<i64: 1, 2>",
+        _ADD,
+        "(a, b), () -> (a, b)",
+    ),
+    (
+        "reduce_window",
+        "4x6xf32, f32 -> 4x5xf32",
+        "window_dimensions = array<i64: 1, 2>",
+        _ADD,
+        "(a, _), () -> (a, _)",
+    ),
+    (
+        "reduce_window",
+        "4x6xf32, f32 -> 4x1xf32",
+        "window_dimensions = array<i64: 1, 6>",
+        _ADD,
+        "(a, b), () -> (a, _) sum=b",
+    ),
     ("reshape", "4x6xf32 -> 24xf32", "", "", "(a, _) -> (a)"),
     ("reshape", "24x3xf32 -> 4x6x3xf32", "", "", "(a, b) -> (a, _, b)"),
     ("reshape", "1x4x6xf32 -> 4x1x6xf32", "", "", "(_, a, b) -> (a, _, b)"),
@@ -137,6 +238,13 @@ WRITTEN = [
         "dimensions = array<i64: 1>",
         "",
         "(a, _) -> (a, _)",
+    ),
+    (
+        "rng_bit_generator",
+        "2xui64 -> 2xui64, 4x6xui32",
+        "rng_algorithm = #stablehlo<rng_algorithm DEFAULT>",
+        "",
+        "(_) -> (_), (a, b)",
     ),
     (
         "scatter",
@@ -157,6 +265,14 @@ WRITTEN = [
         "(a, _) -> (a, _)",
     ),
     (
+        "slice",
+        "4x6xf32 -> 1x3xf32",
+        "start_indices = array<i64: 3, 1>, limit_indices = array<i64: 4, 6>, "
+        "strides = array<i64: 1, 2>",
+        "",
+        "(a, b) -> (_, b) sum=a",
+    ),
+    (
         "sort",
         "4x6xf32 -> 4x6xf32",
         "dimension = 1 : i64, is_stable = true",
@@ -170,12 +286,21 @@ WRITTEN = [
         "",
         "(b, c, a) -> (a, b, c)",
     ),
+    (
+        "triangular_solve",
+        "4x3x3xf32, 4x3x6xf32 -> 4x3x6xf32",
+        "left_side = true, lower = true, unit_diagonal = false, "
+        "transpose_a = #stablehlo<transpose NO_TRANSPOSE>",
+        "",
+        "(a, _, _), (a, _, b) -> (a, _, b)",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("kind", "types", "attrs", "region", "rule"), WRITTEN)
 def test_rule(kind: str, types: str, attrs: str, region: str, rule: str) -> None:
-    assert shown(written(f"stablehlo.{kind}", types, attrs, region)) == rule
+    kind = kind if "." in kind else f"stablehlo.{kind}"
+    assert shown(written(kind, types, attrs, region)) == rule
 
 
 _X, _ROWS, _IDS = np.ones((4, 6)), np.ones((4, 2), np.int32), np.ones((8,), np.int32)

@@ -81,7 +81,8 @@ def partition(
         schedule: tactics in order.
         args: example arguments of a function: arrays or `jax.ShapeDtypeStruct`s.
         kwargs: the same, by name.
-        device: name or spec of a device, for estimates.
+        device: for estimates: a name in `partir.devices`, a `DeviceSpec`, or a path to
+            a .toml file.
         devices: devices to run on, by default jax's.
         static_argnums: as jax.jit takes them, as the other three.
         static_argnames: see `static_argnums`.
@@ -121,7 +122,7 @@ def partition(
         )
     tactics = as_schedule(schedule)
     devices = real_mesh(mesh) if devices is None else devices
-    running = Running(devices, compiler_options, strict)
+    running = Running(devices, compiler_options, strict, device)
     return partition_program(program, ours, tactics, fn, options, running)
 
 
@@ -188,7 +189,7 @@ def jit(
         static_argnums, static_argnames, donate_argnums, donate_argnames
     )
     devices = real_mesh(mesh) if devices is None else devices
-    running = Running(devices, compiler_options, strict)
+    running = Running(devices, compiler_options, strict, device)
 
     def wrap(given: Callable[..., Any]) -> Jitted:
         return Jitted(given, mesh, schedule, options, running, carry)

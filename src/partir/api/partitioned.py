@@ -30,6 +30,7 @@ from partir.mesh import Mesh
 from partir.partition.actions import Partition
 from partir.partition.core_text import core_text
 from partir.report.table import steps_table
+from partir.simulate.estimate import Estimate
 from partir.spmd.export import stablehlo_text
 from partir.spmd.printer import spmd_text
 from partir.spmd.program import SpmdProgram
@@ -75,7 +76,9 @@ class Partitioned:
 
     def __str__(self) -> str:
         """The per-tactic table."""
-        return steps_table(self.program.name, self.mesh, self.steps)
+        device = self.steps[-1].setting.device
+        name = None if device is None else device.name
+        return steps_table(self.program.name, self.mesh, self.steps, name)
 
     __repr__ = __str__
 
@@ -106,9 +109,24 @@ class Partitioned:
         return tuple(find_replicated(self.steps[-1].state))
 
     @property
-    def estimate(self) -> Any:
-        """Time and memory: not there yet."""
+    def estimate(self) -> Estimate:
+        """Time and memory on `device`; a PartitionError if none was said."""
         return self.steps[-1].estimate
+
+    def estimate_on(
+        self, device: Any = None, *, overlap: bool = True, trip_count: int = 1
+    ) -> Estimate:
+        """The same on another device, or under other assumptions.
+
+        Args:
+            device: a name, a `DeviceSpec`, or a path to a .toml file.
+            overlap: whether collectives run beside computation, if the device can.
+            trip_count: iterations of loops whose number is not known.
+        """
+        setting = self.steps[-1].setting
+        return setting.estimate(
+            self.spmd, device, overlap=overlap, trip_count=trip_count
+        )
 
     # As text
 
@@ -131,7 +149,8 @@ class Partitioned:
     @cached_property
     def _module(self) -> Module:
         kept = local_functions(getattr(self.program, "kept", {}))
-        return Module(stablehlo_text(self.spmd, kept=kept))
+        callbacks = getattr(self.program, "callbacks", ())
+        return Module(stablehlo_text(self.spmd, kept=kept), callbacks)
 
     # As a schedule
 
@@ -251,6 +270,7 @@ class Partitioned:
         return Plan(
             self._module,
             self.program.name,
+            tuple(port.name for port in self.program.arguments),
             tuple(a for a in (*captured, *interface.call.avals) if a is not None),
             interface.outputs.avals,
             tuple(self._in_flat),

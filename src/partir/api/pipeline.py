@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from partir.errors import PartitionError
 from partir.ir.core import Program
 from partir.ir.garbage import collection_paused
 from partir.mesh import Mesh
@@ -17,6 +16,7 @@ from partir.partition.state import State
 from partir.partition.values import OpView, Values
 from partir.rules.nest import Tiling
 from partir.rules.user import require_rules_fit
+from partir.simulate.estimate import Estimate, Setting
 from partir.spmd.lower import lower
 from partir.spmd.program import SpmdProgram
 from partir.spmd.rewrites import rewrite
@@ -31,6 +31,7 @@ class Step:
     state: State
     actions: tuple[Action, ...]
     names: Values
+    setting: Setting = Setting()
 
     @cached_property
     def spmd(self) -> SpmdProgram:
@@ -56,10 +57,10 @@ class Step:
             for conflict in self.state.conflicts[axis]
         )
 
-    @property
-    def estimate(self) -> Any:
-        """Time and memory: not there yet."""
-        raise PartitionError("estimates need the simulator, which is not there yet")
+    @cached_property
+    def estimate(self) -> Estimate:
+        """Time and memory on the device that was said; a PartitionError if none was."""
+        return self.setting.estimate(self.spmd)
 
 
 @collection_paused
@@ -81,11 +82,13 @@ def out_tilings(state: State) -> list[Tiling]:
 
 @collection_paused
 def run_schedule(
-    program: Program, mesh: Mesh, schedule: Schedule
+    program: Program, mesh: Mesh, schedule: Schedule, setting: Setting | None = None
 ) -> tuple[Partition, list[Step]]:
     """Apply the tactics in order; each that raises leaves nothing behind."""
     require_rules_fit(program)
-    partition = Partition(program, mesh, lower_state)
+    setting = setting or Setting()
+    partition = Partition(program, mesh, lower_state, setting.estimate)
+    names = partition.names
     steps: list[Step] = []
     given = [ModelDecisions()] if has_decisions(partition) else []
     for number, tactic in enumerate([*given, *schedule.flat()]):
@@ -95,9 +98,9 @@ def run_schedule(
         first = len(partition.actions)
         apply_tactic(partition, tactic)
         actions = tuple(partition.actions[first:])
-        steps.append(Step(name, partition.state.copy(), actions, partition.names))
+        steps.append(Step(name, partition.state.copy(), actions, names, setting))
     if not steps:
-        steps.append(Step("no tactic", partition.state, (), partition.names))
+        steps.append(Step("no tactic", partition.state, (), names, setting))
     return partition, steps
 
 

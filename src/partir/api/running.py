@@ -9,9 +9,11 @@ from typing import Any
 from partir.api.partitioned import Partitioned
 from partir.api.pipeline import run_schedule
 from partir.errors import PartitionError
+from partir.execute.interface import Interface
 from partir.frontend.parameters import Options
 from partir.ir.core import Program
 from partir.mesh import Mesh
+from partir.simulate.estimate import Setting
 from partir.tactics.schedule import Schedule
 
 
@@ -22,6 +24,7 @@ class Running:
     devices: Any = None
     compiler_options: Mapping[str, Any] | None = None
     strict: bool = False
+    device: Any = None
 
 
 def partition_program(
@@ -33,7 +36,15 @@ def partition_program(
     running: Running,
 ) -> Partitioned:
     """Apply the schedule; `strict` refuses ops that are computed whole."""
-    made, steps = run_schedule(program, mesh, schedule)
+
+    def donated() -> tuple[bool, ...] | None:
+        try:
+            return Interface.of(program, fn, options).donated
+        except PartitionError:  # what can't be called has nothing to donate
+            return None
+
+    setting = Setting.of(running.device, mesh, donated)
+    made, steps = run_schedule(program, mesh, schedule, setting)
     partitioned = Partitioned(
         made,
         steps,

@@ -1,4 +1,4 @@
-"""`partir export`: the device-local program into a file."""
+"""`partir export`: the device-local program, or its timeline, into a file."""
 
 from __future__ import annotations
 
@@ -8,14 +8,23 @@ from pathlib import Path
 
 from partir.cli.sources import partition_arguments
 from partir.errors import PartitionError
+from partir.simulate.specs import devices
 
 
 def run_export(args: Namespace) -> None:
-    """Write StableHLO; nothing is left half-written."""
+    """Write StableHLO or a timeline; nothing is left half-written."""
+    if args.to == "perfetto" and args.device is None:
+        raise PartitionError(
+            f"--to perfetto needs --device: one of {', '.join(devices)}, or a .toml "
+            "file"
+        )
     partitioned = partition_arguments(args)
-    data = partitioned.stablehlo_bytecode()  # also has MLIR check the module
-    if not args.bytecode:
-        data = partitioned.stablehlo().encode()
+    if args.to == "perfetto":
+        data = partitioned.estimate.perfetto().encode()
+    else:
+        data = partitioned.stablehlo_bytecode()  # also has MLIR check the module
+        if not args.bytecode:
+            data = partitioned.stablehlo().encode()
     if args.output == "-":
         sys.stdout.buffer.write(data)
         return

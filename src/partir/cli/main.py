@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from partir import __version__
+from partir.cli.calibrate import add_calibrate
 from partir.cli.demo import run_demo
+from partir.cli.devices import add_devices
 from partir.cli.export import run_export
 from partir.cli.show import run_show
 from partir.errors import PartirError
@@ -63,6 +65,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_demo(commands)
     _add_show(commands)
     _add_export(commands)
+    add_devices(commands)
+    add_calibrate(commands)
     return parser
 
 
@@ -97,6 +101,14 @@ def _add_show(commands: _Commands) -> None:
         action="store_true",
         help="inner values by %% address, with their layouts and source lines",
     )
+    show.add_argument(
+        "--memory",
+        type=int,
+        nargs="?",
+        const=20,
+        metavar="N",
+        help="the N largest values at the peak of memory (20; with --device)",
+    )
     show.add_argument("--json", action="store_true", help="the same as JSON")
     show.set_defaults(run=run_show)
 
@@ -104,12 +116,16 @@ def _add_show(commands: _Commands) -> None:
 def _add_export(commands: _Commands) -> None:
     export = commands.add_parser(
         "export",
-        help="the device-local program as StableHLO",
-        description="Write the device-local program with its collectives.",
+        help="the device-local program as StableHLO, or its timeline as a trace",
+        description="Write the device-local program with its collectives, or the "
+        "simulated timeline of a step for a trace viewer (ui.perfetto.dev).",
     )
     _add_model(export)
     export.add_argument(
-        "--to", choices=["stablehlo"], default="stablehlo", help="what to write"
+        "--to",
+        choices=["stablehlo", "perfetto"],
+        default="stablehlo",
+        help="the program, or its simulated timeline as a trace (with --device)",
     )
     export.add_argument(
         "-o", "--output", default="-", help="file to write (- for standard output)"
@@ -125,7 +141,8 @@ def _add_model(command: argparse.ArgumentParser) -> None:
     command.add_argument("--mesh", help="axes and sizes, as B=4,M=2")
     command.add_argument("--schedule", metavar="SCHED", help=_SCHEDULE_HELP)
     command.add_argument(
-        "--device", help="device for estimates (needs the simulator; not there yet)"
+        "--device",
+        help="device for estimates: a name from `partir devices`, or a .toml file",
     )
     command.add_argument(
         "--strict", action="store_true", help="fail if an op is computed whole"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
+from dataclasses import asdict
 from typing import Any
 
 from partir.api.partitioned import Partitioned
@@ -27,12 +28,25 @@ def run_show(args: Namespace) -> None:
     if args.addresses:
         print()
         print("\n".join(_table(_addresses(partitioned))))
+    if args.memory:
+        print()
+        print("\n".join(_alive(partitioned, args.memory)))
     if args.core:
         print()
         print(partitioned.core_text())
     if args.spmd:
         print()
         print(partitioned.spmd_text())
+
+
+def _alive(partitioned: Partitioned, most: int) -> list[str]:
+    """What is in memory at the peak, the largest first."""
+    alive = partitioned.estimate.alive_at_peak
+    rest = sum(one.bytes for one in alive[most:])
+    lines = ["alive at the peak, in bytes:", *map(str, alive[:most])]
+    if rest:
+        lines.append(f"{rest:>14,}  {len(alive) - most} more")
+    return lines
 
 
 def _remarks(partitioned: Partitioned) -> list[str]:
@@ -109,6 +123,7 @@ def _as_data(partitioned: Partitioned, args: Namespace) -> dict[str, Any]:
                 "bytes_communicated": step.bytes_communicated,
                 "conflicts": [repr(conflict) for conflict in step.conflicts],
                 "actions": [str(action) for action in step.actions],
+                **({"estimate": step.estimate.as_data()} if args.device else {}),
             }
             for step in partitioned.steps
         ],
@@ -120,6 +135,9 @@ def _as_data(partitioned: Partitioned, args: Namespace) -> dict[str, Any]:
         data["names"] = _names(partitioned)
     if args.addresses:
         data["addresses"] = _addresses(partitioned)
+    if args.memory:
+        alive = partitioned.estimate.alive_at_peak[: args.memory]
+        data["alive_at_peak"] = [asdict(one) for one in alive]
     if args.core:
         data["core"] = partitioned.core_text()
     if args.spmd:

@@ -34,10 +34,6 @@ def progress(text: str) -> Iterator[None]:
 
 def partition_arguments(args: Namespace) -> Partitioned:
     """Partition what the command line says."""
-    if args.device is not None:
-        raise PartitionError(
-            "--device needs the simulator, which is not there yet: leave it out"
-        )
     if args.mesh is None:
         raise PartitionError("--mesh is missing: write for example --mesh B=4,M=2")
     mesh = Mesh.parse(args.mesh)
@@ -45,13 +41,16 @@ def partition_arguments(args: Namespace) -> Partitioned:
     with redirect_stdout(sys.stderr), progress(f"partitioning {args.model}"):
         schedule = load_schedule(args.schedule) if args.schedule else []
         with _user_code("the schedule or the model"):
-            return _partition(args.model, mesh, schedule, args.strict)
+            said = {"strict": args.strict, "device": args.device}
+            return _partition(args.model, mesh, schedule, said)
 
 
-def _partition(model: str, mesh: Mesh, schedule: Any, strict: bool) -> Partitioned:
+def _partition(
+    model: str, mesh: Mesh, schedule: Any, said: dict[str, Any]
+) -> Partitioned:
     path, function = split_model(model)
     if function is None:
-        return partir.partition(partir.load(path), mesh, schedule, strict=strict)
+        return partir.partition(partir.load(path), mesh, schedule, **said)
     module = load_module(path)
     fn = _function(module, path, function)
     positional, named = _example_args(module, path)
@@ -69,7 +68,7 @@ def _partition(model: str, mesh: Mesh, schedule: Any, strict: bool) -> Partition
         kwargs=named,
         donate_argnums=getattr(module, "donate_argnums", ()),
         carry=getattr(module, "carry", None),
-        strict=strict,
+        **said,
     )
 
 

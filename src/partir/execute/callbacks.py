@@ -1,9 +1,10 @@
-"""Host callbacks, which a device-local program can't run yet."""
+"""Host callbacks: those of a traced function are carried over, others can't run."""
 
 from __future__ import annotations
 
 from partir.errors import PartitionError
 from partir.ir.core import Op, Program
+from partir.rules.host import calls_host
 
 _HOST_OPS = frozenset(
     {"stablehlo.send", "stablehlo.recv", "stablehlo.infeed", "stablehlo.outfeed"}
@@ -15,13 +16,15 @@ def refuse_callbacks(program: Program) -> None:
 
     Run from anywhere else, it would call some other function, or kill the process.
     """
+    kept = bool(getattr(program, "callbacks", ()))
     for op in program.ops:
-        if _is_callback(op):
+        if _is_callback(op) and not (kept and calls_host(op.signature)):
             raise PartitionError(
                 f"{program.name} calls the host back (jax.debug.print, pure_callback, "
-                f"io_callback) at {op.location}. Such a program can be partitioned and "
-                "looked at, but not run yet: take the call out of the function, or "
-                "return the value and use it outside"
+                f"io_callback) at {op.location}, and the function it calls is not part "
+                "of the module. Such a program can be partitioned and looked at, but "
+                "not run: partition the function itself instead of its lowered module, "
+                "or take the call out of it"
             )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -88,7 +89,10 @@ class Compiled:
     def run_placed(self, arrays: Sequence[Any], executable: Any = None) -> Any:
         """Check and place every array, then run, if need be an executable of ours."""
         placed, nested = self._place(arrays)
-        return self._run(placed, executable or nested)
+        made = self._run(placed, executable or nested)
+        if nested is not None and self._compiler_options:
+            warnings.warn(_lost_options(self._compiler_options), stacklevel=3)
+        return made
 
     def _run(self, arrays: Sequence[Any], jitted: Any = None) -> Any:
         if any_deleted(arrays):
@@ -142,3 +146,11 @@ class Compiled:
         with jax.sharding.use_abstract_mesh(self._abstract):
             lowered = self.jitted.lower(*avals)
         return Lowered(lowered, self._interface.without_statics(), self.run_placed)
+
+
+def _lost_options(options: Mapping[str, Any]) -> str:
+    return (
+        "inside another jax.jit a partitioned function can't set options for XLA; it "
+        "gives the same results, but may need more memory or time. Give them to the "
+        f"outermost jit: compiler_options={dict(options)}"
+    )

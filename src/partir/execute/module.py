@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-from jax._src import core as jax_core
+from jax._src import core as jax_core, debugging
 from jax._src.array import ArrayImpl
 from jax._src.interpreters import ad, batching, mlir
 from jax._src.lax import lax as jax_lax
@@ -15,24 +15,30 @@ from jax._src.lib.mlir.dialects import func
 
 from partir.errors import PartitionError
 
+_NUMBER = "mhlo.backend_config"  # where jax writes the number of a host function
+
 
 class Module:
     """Text of a StableHLO module; compared by identity, so that jax hashes it fast."""
 
-    def __init__(self, text: str) -> None:
-        """Keep the text; it is parsed when jax lowers the call."""
+    def __init__(self, text: str, callbacks: Sequence[Any] = ()) -> None:
+        """Keep the text, and the host functions that it calls by number."""
         self.text = text
+        self.callbacks = tuple(callbacks)
 
 
 call_p = jax_core.Primitive("partir_call")
 call_p.multiple_results = True
 
 
-def _abstract(*_: Any, module: Module, results: tuple[Any, ...]) -> list[Any]:
-    return list(results)
+def _abstract(
+    *_: Any, module: Module, results: tuple[Any, ...]
+) -> tuple[list[Any], set[Any]]:
+    effects = {debugging.debug_effect} if module.callbacks else set()
+    return list(results), effects
 
 
-call_p.def_abstract_eval(_abstract)
+call_p.def_effectful_abstract_eval(_abstract)
 
 
 def call_module(
@@ -67,6 +73,7 @@ def _lower(ctx: Any, *args: Any, module: Module, results: tuple[Any, ...]) -> An
     context = ctx.module_context
     parsed = ir.Module.parse(module.text, context.context)
     _renumber_channels(parsed, context)
+    _carry_callbacks(parsed, context, module.callbacks)
     name = mlir.merge_mlir_modules(
         context.module, "partir_main", parsed, dst_symtab=context.symbol_table
     )
@@ -76,6 +83,25 @@ def _lower(ctx: Any, *args: Any, module: Module, results: tuple[Any, ...]) -> An
 
 
 mlir.register_lowering(call_p, _lower)
+
+
+def _carry_callbacks(parsed: Any, context: Any, callbacks: tuple[Any, ...]) -> None:
+    """Enter host functions into the surrounding module's table, and use its numbers."""
+    if not callbacks:
+        return
+    first = len(context.host_callbacks)
+    for callback in callbacks:
+        context.add_host_callback(callback)
+
+    def visit(op: Any) -> Any:
+        if _NUMBER in op.attributes and "index" in op.attributes[_NUMBER]:
+            number = ir.IntegerAttr(op.attributes[_NUMBER]["index"]).value + first
+            kind = ir.IntegerType.get_unsigned(64, context.context)
+            index = {"index": ir.IntegerAttr.get(kind, number)}
+            op.attributes[_NUMBER] = ir.DictAttr.get(index, context.context)
+        return ir.WalkResult.ADVANCE
+
+    parsed.operation.walk(visit)
 
 
 def _renumber_channels(module: Any, context: Any) -> None:

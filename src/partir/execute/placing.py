@@ -68,6 +68,11 @@ def place(name: str, leaf: Any, wanted: NamedSharding) -> Any:
     """
     if isinstance(leaf, jax.core.Tracer):
         return leaf
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        raise PartitionError(
+            f'argument "{name}" is a shape, not an array: a call needs arrays; lower() '
+            "and partitioned() take shapes"
+        )
     if not isinstance(leaf, jax.Array) or not leaf.committed:
         return _place_free(leaf, wanted)
     if leaf.sharding == wanted:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +25,7 @@ class Plan:
 
     module: Module
     name: str
+    in_names: tuple[str, ...]
     in_avals: tuple[jax.ShapeDtypeStruct, ...]
     out_avals: tuple[jax.ShapeDtypeStruct, ...]
     in_specs: tuple[PartitionSpec, ...]
@@ -60,12 +64,26 @@ def jit_flat(
         return run(*leaves)
 
     flat.__name__ = plan.name
+    flat.__signature__ = _signature(plan.in_names)  # type: ignore[attr-defined]
     return jax.jit(
         flat,
         in_shardings=ins,
         out_shardings=[NamedSharding(mesh, spec) for spec in plan.out_specs],
         donate_argnums=tuple(i for i, given in enumerate(donated) if given),
         compiler_options=None if nested else dict(compiler_options or {}) or None,
+    )
+
+
+def _signature(names: Sequence[str]) -> inspect.Signature:
+    """Parameters called like the arguments, for those who read dumps of XLA."""
+    kind = inspect.Parameter.POSITIONAL_ONLY
+    plain = {f"_{i}": re.sub(r"\W", "_", name) for i, name in enumerate(names)}
+    counts = Counter(plain.values())
+    return inspect.Signature(
+        [
+            inspect.Parameter(name if counts[name] == 1 else name + number, kind)
+            for number, name in plain.items()
+        ]
     )
 
 

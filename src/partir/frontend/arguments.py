@@ -12,7 +12,13 @@ from typing import Any
 
 import jax
 
-from partir.frontend.leaves import abstract, boxes, leaf_name, refuse_equal_names
+from partir.frontend.leaves import (
+    abstract,
+    as_leaf,
+    boxes,
+    leaf_name,
+    refuse_equal_names,
+)
 from partir.frontend.mutable import refuse_mutable
 from partir.frontend.parameters import Parameters, Static
 
@@ -93,6 +99,7 @@ def flatten_call(
     owners |= {(1, name): len(dynamic) + i for i, name in enumerate(named)}
 
     paths, tree = jax.tree_util.tree_flatten_with_path((dynamic, named))
+    paths = [(path, as_leaf(leaf)) for path, leaf in paths]
     avals = [abstract(leaf) for _, leaf in paths]
     boxed = boxes((dynamic, named))
     found = [

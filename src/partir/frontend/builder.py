@@ -2,7 +2,9 @@
 
 Without cloning, one shared constant makes unrelated tensors conflict. A *cone* is a
 constant, an iota, a broadcast of a scalar, or a few elementwise ops over such; it is
-kept back until an op outside the cone reads it, and copied there as a DAG.
+kept back until an op outside the cone reads it, and copied there. A copy shares nothing
+within itself either (a causal mask compares one iota with itself, crosswise): a cone's
+size counts what it reads twice twice, so copies stay small.
 """
 
 from __future__ import annotations
@@ -189,20 +191,17 @@ class Builder:
                 break
         else:
             return operands
-        copies: dict[int, int] = {}
-        return tuple([self._copy(v, copies) if v in cones else v for v in operands])
+        return tuple([self._copy(v) if v in cones else v for v in operands])
 
-    def _copy(self, value: int, copies: dict[int, int]) -> int:
+    def _copy(self, value: int) -> int:
         cone = self._cones.get(value)
         if cone is None:
             return value
-        if value not in copies:
-            operands = tuple([self._copy(v, copies) for v in cone.operands])
-            (made,) = self._emit(cone.signature, operands, cone.location)
-            copies[value] = made
-            if value in self.splats:
-                self.splats[made] = self.splats[value]
-        return copies[value]
+        operands = tuple([self._copy(v) for v in cone.operands])
+        (made,) = self._emit(cone.signature, operands, cone.location)
+        if value in self.splats:
+            self.splats[made] = self.splats[value]
+        return made
 
     def _note_splat(
         self, signature: Signature, operands: tuple[int, ...], value: int

@@ -27,9 +27,14 @@ def abstract(leaf: Any) -> jax.ShapeDtypeStruct | None:
         aval = jax.typeof(leaf)
         weak = bool(getattr(aval, "weak_type", False))
         return jax.ShapeDtypeStruct(aval.shape, _canonical(aval.dtype), weak_type=weak)
-    if hasattr(leaf, "__jax_array__"):
-        return abstract(leaf.__jax_array__())
     return None
+
+
+def as_leaf(leaf: Any) -> Any:
+    """The array of an object that says that it is one."""
+    if hasattr(leaf, "__jax_array__") and not isinstance(leaf, jax.Array):
+        return leaf.__jax_array__()
+    return leaf
 
 
 def _canonical(dtype: Any) -> Any:

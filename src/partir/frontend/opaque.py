@@ -17,7 +17,7 @@ from partir.frontend.derived import Flattened, Whole
 from partir.frontend.leaves import abstract
 from partir.frontend.primitive import bind_call
 from partir.frontend.trace import function_name
-from partir.ir.fitting import fitted, require_sizes
+from partir.ir.fitting import fitted, require_operands, require_sizes
 from partir.ir.types import TensorType, tensor
 from partir.ir.written import Written, parse
 
@@ -81,6 +81,7 @@ def _call(
     arrays = [_array(leaf, name) for leaf in leaves]
     flat = Flattened(fn, tree, _static(options, name))
     avals = tuple(map(_aval, arrays))
+    _fit(rule, avals, None, name)
     shapes, out_tree = _result_shapes(flat, avals, name)
     whole = Whole(flat, _fit(rule, avals, shapes, name), name)
     made = bind_call(arrays, whole, shapes)
@@ -143,14 +144,18 @@ def _result_shapes(
 def _fit(
     rule: Written,
     operands: Sequence[jax.ShapeDtypeStruct],
-    results: Sequence[jax.ShapeDtypeStruct],
+    results: Sequence[jax.ShapeDtypeStruct] | None,
     name: str,
 ) -> Written:
-    """The rule for these arrays, without dots."""
-    types = tuple(map(_type, operands)), tuple(map(_type, results))
+    """The rule for these arrays, without dots; operands alone are checked first."""
+    ins = tuple(map(_type, operands))
     try:
-        made = fitted(rule, *types)
-        require_sizes(made, *types)
+        require_operands(rule, ins)
+        if results is None:
+            return rule
+        outs = tuple(map(_type, results))
+        made = fitted(rule, ins, outs)
+        require_sizes(made, ins, outs)
     except PartitionError as error:
         raise PartitionError(f"partir.opaque({name}): {error}") from None
     return made

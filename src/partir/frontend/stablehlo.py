@@ -27,6 +27,8 @@ _TRANSPARENT = frozenset({"sdy.sharding_constraint", "sdy.propagation_barrier"})
 _TRANSPARENT_CALLS = frozenset({"Sharding", "SPMDFullToShardShape", "annotate"})
 _CONTROL = frozenset({"stablehlo.while", "stablehlo.case", "stablehlo.if"})
 _SYMBOLS = frozenset({"sdy.mesh"})
+# Layouts for another partitioner, on any op: ours to decide.
+_LAYOUTS = frozenset({"sdy.sharding", "mhlo.sharding"})
 _RETURNS = frozenset({"func.return", "stablehlo.return", "sdy.return"})
 # A shard_map: a local region. It remembers the mesh that it was written for.
 MANUAL, MESH = "sdy.manual_computation", "partir.mesh"
@@ -119,6 +121,8 @@ class _Importer:
         known = self._attrs
         attributes = op.attributes
         for name in attributes:
+            if name in _LAYOUTS:
+                continue
             try:
                 attr = attributes[name]
             except TypeError:  # the bindings can't read a complex constant

@@ -21,7 +21,7 @@ from partir.errors import PartitionError
 from partir.frontend.arguments import Call, Fixed, merge_fixed
 from partir.frontend.carry import carry_ties
 from partir.frontend.keeping import Kept, keeping
-from partir.frontend.leaves import abstract, boxes, leaf_name
+from partir.frontend.leaves import abstract, as_leaf, boxes, leaf_name
 from partir.frontend.stablehlo import import_module
 from partir.ir.core import Port, Program
 from partir.mesh import Mesh
@@ -55,6 +55,7 @@ class Traced(Program):
     outputs: Outputs | None = None
     captured: tuple[Any, ...] = field(default=(), repr=False)
     kept: Mapping[str, Kept] = field(default_factory=dict, repr=False)
+    callbacks: tuple[Any, ...] = field(default=(), repr=False)
 
 
 def trace_call(
@@ -81,6 +82,7 @@ def trace_call(
         outputs=outputs,
         captured=captured,
         kept=kept,
+        callbacks=tuple(lowered._lowering.compile_args.get("host_callbacks", ())),
     )
 
 
@@ -134,10 +136,16 @@ def _lower(
         try:
             traced = jax.jit(flat, keep_unused=True).trace(*call.avals)
         except ValueError as error:
-            if "not found in mesh" in str(error):
-                raise PartitionError(_foreign_axes(flat.__name__, error)) from error
-            raise
+            reason = _explain(flat.__name__, str(error))
+            if reason is None:
+                raise
+            raise PartitionError(reason) from error
         closed = traced.jaxpr
+        if len(closed.in_avals) != len(call.avals):  # jax has made arguments of them
+            raise PartitionError(
+                f"{flat.__name__} captures a value of a function that jax is tracing "
+                "around it: pass it as an argument instead"
+            )
         captured = tuple(c for c in closed.consts if jax.numpy.ndim(c) > 0)
         if captured:
             traced = _hoist(closed, call, flat.__name__)
@@ -149,12 +157,20 @@ def _lower(
         return lowered, found[0], captured, table.functions
 
 
-def _foreign_axes(name: str, error: Exception) -> str:
-    return (
-        f"{name} annotates values with axes that the mesh does not have. "
-        f"{str(error).splitlines()[0]} Name the mesh's axes as the model does, or take "
-        "the annotations out: tactics decide, not they"
-    )
+def _explain(name: str, error: str) -> str | None:
+    """What jax's errors about meshes mean here."""
+    if "not found in mesh" in error:
+        return (
+            f"{name} annotates values with axes that the mesh does not have. "
+            f"{error.splitlines()[0]} Name the mesh's axes as the model does, or take "
+            "the annotations out: tactics decide, not they"
+        )
+    if "should match the aval mesh" in error:
+        return (
+            f"{name} captures an array that lies on a mesh with Explicit axes: pass it "
+            "as an argument instead"
+        )
+    return None
 
 
 def auto_mesh(mesh: Mesh | None) -> Any:
@@ -200,6 +216,7 @@ def _flatten_result(result: Any) -> tuple[list[Any], Outputs]:
     boxed = boxes(result)
     arrays, avals, names, fixed = [], [], [], []
     for position, (path, leaf) in enumerate(paths):
+        leaf = as_leaf(leaf)
         aval = abstract(leaf)
         if aval is None:
             fixed.append((position, leaf))

@@ -12,30 +12,46 @@ def fitted(
     rule: Written, operands: Sequence[TensorType], results: Sequence[TensorType]
 ) -> Written:
     """The rule with ... written out for values of these types, if it fits them."""
+    left, right = require_operands(rule, operands), _spare(rule, "result", results)
     spare: dict[int, str] = {}
-    sides = ("operand", rule.operands, operands), ("result", rule.results, results)
-    for what, side, types in sides:
-        if len(side) != len(types):
-            raise error(
-                rule,
-                f"it has {len(side)} {what}s, the call has {len(types)}: "
-                + (", ".join(map(str, types)) or "none"),
-            )
-        for number, (dims, type_) in enumerate(zip(side, types, strict=True)):
-            named = len(dims) - dims.count(DOTS)
-            more = len(type_.shape) - named
-            if more < 0 or (more and DOTS not in dims):
-                raise error(
-                    rule,
-                    f"{what} {number} is {type_} with {len(type_.shape)} dimensions, "
-                    f'the rule names {named}: "{" ".join(dims)}"',
-                )
-            if DOTS in dims:
-                spare.setdefault(more, f"{what} {number}")
+    for where, count in (*left, *right):
+        spare.setdefault(count, where)
     if len(spare) > 1:
         told = " and ".join(f"{n} in {where}" for n, where in spare.items())
         raise error(rule, f'"..." stands for {told}: the number must be the same')
     return _without_dots(rule, next(iter(spare), 0))
+
+
+def require_operands(
+    rule: Written, operands: Sequence[TensorType]
+) -> list[tuple[str, int]]:
+    """Operands of these types fit; returns how many dimensions ... is in each."""
+    return _spare(rule, "operand", operands)
+
+
+def _spare(
+    rule: Written, what: str, types: Sequence[TensorType]
+) -> list[tuple[str, int]]:
+    side = rule.operands if what == "operand" else rule.results
+    if len(side) != len(types):
+        raise error(
+            rule,
+            f"it has {len(side)} {what}s, the call has {len(types)}: "
+            + (", ".join(map(str, types)) or "none"),
+        )
+    found = []
+    for number, (dims, type_) in enumerate(zip(side, types, strict=True)):
+        named = len(dims) - dims.count(DOTS)
+        more = len(type_.shape) - named
+        if more < 0 or (more and DOTS not in dims):
+            raise error(
+                rule,
+                f"{what} {number} is {type_} with {len(type_.shape)} dimensions, "
+                f'the rule names {named}: "{" ".join(dims)}"',
+            )
+        if DOTS in dims:
+            found.append((f"{what} {number}", more))
+    return found
 
 
 def _without_dots(rule: Written, count: int) -> Written:

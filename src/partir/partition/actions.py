@@ -61,14 +61,18 @@ class Partition(Requirements):
         program: Program,
         mesh: Mesh,
         lowering: Callable[[State], Any] | None = None,
+        estimating: Callable[[Any, Any], Any] | None = None,
     ) -> None:
-        """Start with nothing decided; `lowering` answers `collectives`."""
+        """Start with nothing decided.
+
+        `lowering` answers `collectives`, `estimating` estimates what it gives.
+        """
         super().__init__(State(Graph(program), mesh), Values(program))
         self.program = program
         self.mesh = mesh
         self.actions: list[Action] = []
         self._propagated: list[tuple[int, str]] = []
-        self._lowering = lowering
+        self._lowering, self._estimating = lowering, estimating
 
     # Looking
 
@@ -98,6 +102,12 @@ class Partition(Requirements):
             raise PartitionError("this partition has no lowering to count with")
         counts: dict[str, int] = self._lowering(self.state).collectives
         return counts
+
+    def estimate(self, device: Any = None) -> Any:
+        """Time and memory if the partition ended here, on a device by name or spec."""
+        if self._lowering is None or self._estimating is None:
+            raise PartitionError("this partition has no simulator to estimate with")
+        return self._estimating(self._lowering(self.state), device)
 
     def mark(self) -> Any:
         """A point that `undo` can return to."""
@@ -168,7 +178,9 @@ class Partition(Requirements):
         node = op.node if isinstance(op, OpView) else self._producer(op)
         address = self.names.node_name(self.state.graph, node)
         nest = self.state.nests[node]
-        fitting = [i for i, f in enumerate(nest.factors) if f.size % size == 0]
+        fitting = [
+            i for i, f in enumerate(nest.factors) if f.size and f.size % size == 0
+        ]
         if self.state.chosen[axis][node]:
             raise self._refused(
                 f'{address} already has a loop over axis "{axis}". A later tactic '

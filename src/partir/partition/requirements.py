@@ -78,17 +78,17 @@ class Requirements:
         )
 
     def _require_divisible(self, view: Value, inner: int, axis: str, size: int) -> None:
-        left = self.state.local_size(view.number, inner)
-        if left % size == 0:
+        if self.state.divides(view.number, inner, axis):
             return
+        left = self.state.local_size(view.number, inner)
         dim = view.outer(inner)
         whole = view.shape[dim]
         tiled = self.state.tilings[view.number][inner]
         within = f" ({left} left inside {', '.join(tiled)})" if tiled else ""
         sizes = enumerate(view.local_shape)
-        fitting = [str(d) for d, local in sizes if local % size == 0]
+        fitting = [str(d) for d, local in sizes if local and local % size == 0]
         taken = math.prod(self.state.mesh.axes[a] for a in tiled)
-        multiple = -(-whole // (size * taken)) * size * taken
+        multiple = max(1, -(-whole // (size * taken))) * size * taken
         raise self._refused(
             f"{view.name} is {view.type_text}: dimension {dim} of size "
             f'{whole}{within} does not divide over axis "{axis}" of size {size}; '

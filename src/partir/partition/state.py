@@ -110,6 +110,11 @@ class State:
             size //= self.mesh.axes[axis]
         return size
 
+    def divides(self, value: int, dim: int, axis: str) -> bool:
+        """Whether an axis can tile what is left of a dimension; never an empty one."""
+        left = self.local_size(value, dim)
+        return left > 0 and left % self.mesh.axes[axis] == 0
+
     def known(self, node: int, axis: str) -> tuple[int, ...]:
         """Homes around a node on an axis, operands then results."""
         seen, homes = self.seen[axis], self.homes[axis]
@@ -125,7 +130,7 @@ class State:
         homes = self.homes[axis]
         if homes[value] != UNDECIDED or dim >= self.graph.hidden.get(value, dim + 1):
             return False
-        if self.local_size(value, dim) % self.mesh.axes[axis]:
+        if not self.divides(value, dim, axis):
             return False
         trail, seen, tiling = self._trail, self.seen[axis], self.tilings[value]
         trail.append((homes, value, UNDECIDED))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from partir.mesh import Mesh
 
@@ -23,6 +23,9 @@ class StepLike(Protocol):
     @property
     def conflicts(self) -> Sequence[object]: ...  # noqa: D102
 
+    @property
+    def estimate(self) -> Any: ...  # noqa: D102
+
 
 _HEAD = {
     "all_gather": "all_gather",
@@ -33,8 +36,13 @@ _HEAD = {
 }
 
 
-def steps_table(name: str, mesh: Mesh, steps: Sequence[StepLike]) -> str:
-    """A row per tactic: collectives on one device, bytes sent, conflicts left."""
+def steps_table(
+    name: str, mesh: Mesh, steps: Sequence[StepLike], device: str | None = None
+) -> str:
+    """A row per tactic: collectives on one device, bytes sent, conflicts left.
+
+    With a device, a second table follows: time and memory after each tactic.
+    """
     head = ["after tactic", *_HEAD.values(), "sent/device", "conflicts"]
     rows = [head]
     for step in steps:
@@ -48,10 +56,60 @@ def steps_table(name: str, mesh: Mesh, steps: Sequence[StepLike]) -> str:
             ]
         )
     title = f"{name} on {mesh} ({mesh.size} devices)"
-    return "\n".join([title, *_aligned(rows)])
+    lines = [title, *aligned(rows)]
+    if device is not None:
+        lines += ["", *aligned(_estimates(steps, device))]
+    return "\n".join(lines)
 
 
-def _aligned(rows: list[list[str]]) -> list[str]:
+def _estimates(steps: Sequence[StepLike], device: str) -> list[list[str]]:
+    """Time and memory, and how each changed since the tactic before."""
+    rows = [
+        [
+            f"on {device}",
+            *("step time", "change", "compute", "communication"),
+            *("peak memory", "change", "fits", "MFU"),
+        ]
+    ]
+    before = None
+    for step in steps:
+        found = step.estimate
+        rows.append(
+            [
+                step.name,
+                seconds_text(found.seconds),
+                _change(before and before.seconds, found.seconds),
+                seconds_text(found.compute_seconds),
+                seconds_text(found.communication_seconds),
+                bytes_text(found.peak_bytes),
+                _change(before and before.peak_bytes, found.peak_bytes),
+                "yes" if found.fits else "no",
+                f"{found.mfu:.1%}",
+            ]
+        )
+        before = found
+    return rows
+
+
+def _change(before: float | None, now: float) -> str:
+    return f"{now / before - 1:+.1%}" if before else "-"
+
+
+def seconds_text(seconds: float) -> str:
+    """Seconds for people.
+
+    >>> seconds_text(0.0), seconds_text(2.5e-5), seconds_text(0.25), seconds_text(90)
+    ('0 s', '25.0 µs', '250.0 ms', '90.00 s')
+    """
+    if not seconds:
+        return "0 s"
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.1f} µs"
+    return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def aligned(rows: list[list[str]]) -> list[str]:
+    """Rows padded to columns, a rule below the first."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = [
         "  ".join(

@@ -21,10 +21,16 @@ _table: dict[str, Linear] = {}
 
 def _linear(*names: str) -> Callable[[Linear], Linear]:
     def register(function: Linear) -> Linear:
-        _table.update({f"stablehlo.{name}": function for name in names})
+        for name in names:
+            _table[name if "." in name else f"stablehlo.{name}"] = function
         return function
 
     return register
+
+
+def kinds() -> tuple[str, ...]:
+    """Op kinds that a sum may move through."""
+    return tuple(sorted(_table))
 
 
 def linear(op: Signature, positions: frozenset[int], zero: Zero) -> bool:
@@ -33,20 +39,21 @@ def linear(op: Signature, positions: frozenset[int], zero: Zero) -> bool:
     return found is not None and found(op, positions, zero)
 
 
-@_linear("add", "subtract", "concatenate")
+@_linear("add", "subtract", "concatenate", "complex")
 def _all_operands(op: Signature, positions: frozenset[int], zero: Zero) -> bool:
     return all(i in positions or zero(i) for i in range(len(op.operands)))
 
 
-@_linear("multiply", "dot_general", "convolution")
+@_linear("multiply", "dot", "dot_general", "einsum", "convolution", "chlo.ragged_dot")
 def _one_operand(op: Signature, positions: frozenset[int], zero: Zero) -> bool:
     """A product may give another type than it takes: never a narrower one."""
     after = dtype_bytes(op.results[0].dtype)
     before = max(dtype_bytes(op.operands[i].dtype) for i in positions)
-    return len(positions) == 1 and before <= after
+    return len(positions) == 1 and positions <= {0, 1} and before <= after
 
 
-@_linear("negate", "transpose", "reshape", "reverse", "slice", "real", "imag")
+@_linear("negate", "transpose", "reshape", "reverse", "slice", "real", "imag", "fft")
+@_linear("broadcast", "chlo.conj")
 def _the_operand(op: Signature, positions: frozenset[int], zero: Zero) -> bool:
     return True
 
@@ -57,6 +64,7 @@ def _both_written(op: Signature, positions: frozenset[int], zero: Zero) -> bool:
 
 
 @_linear("divide", "gather", "dynamic_slice", "broadcast_in_dim")
+@_linear("dynamic_broadcast_in_dim", "dynamic_reshape", "torch_index_select")
 def _first_operand(op: Signature, positions: frozenset[int], zero: Zero) -> bool:
     floating = not op.results[0].dtype.startswith(("i", "ui"))
     return positions == {0} and (op.name != "divide" or floating)
@@ -67,10 +75,28 @@ def _padded_with_zero(op: Signature, positions: frozenset[int], zero: Zero) -> b
     return positions == {0} and zero(1)
 
 
-@_linear("reduce")
+@_linear("reduce", "reduce_window")
 def _summed(op: Signature, positions: frozenset[int], zero: Zero) -> bool:
     single = len(op.operands) == 2 and monoid_of(op.lambdas[0]) == "sum"
     return single and positions == {0} and zero(1)
+
+
+@_linear("scatter")
+def _scattered(op: Signature, positions: frozenset[int], zero: Zero) -> bool:
+    """Updates are added to the operand at places that are equal everywhere."""
+    single = len(op.operands) == 3 and monoid_of(op.lambdas[0]) == "sum"
+    both = all(i in positions or zero(i) for i in (0, 2))
+    return single and 1 not in positions and both
+
+
+@_linear("select_and_scatter")
+def _scattered_back(op: Signature, positions: frozenset[int], zero: Zero) -> bool:
+    return positions == {1} and monoid_of(op.lambdas[1]) == "sum" and zero(2)
+
+
+@_linear("triangular_solve")
+def _solved_for(op: Signature, positions: frozenset[int], zero: Zero) -> bool:
+    return positions == {1}
 
 
 @_linear("select")

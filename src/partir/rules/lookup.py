@@ -216,12 +216,17 @@ def scatter_form(
 
 
 def _from_tile_start(nest: Nest, emitter: Emitter, indices: Ssa) -> Ssa:
-    """Indices of a scatter; those of another tile are out of range."""
+    """Indices of a scatter; those of another tile are out of range.
+
+    In any case of a type that holds them all: XLA's bounds for single updates overflow
+    in a small one.
+    """
     lookup = _scatter_lookup(nest.signature)
+    indices = signed(emitter, indices)
     tiled = [dim for dim in lookup.single() if nest.needs[0][dim]]
     if not tiled:
         return indices
-    columns = Columns.of(emitter, signed(emitter, indices), lookup.vector)
+    columns = Columns.of(emitter, indices, lookup.vector)
     for dim in tiled:
         place = lookup.addressed.index(dim)
         columns.items[place] = shifted(nest, emitter, columns.items[place], dim)

@@ -59,9 +59,8 @@ class DeviceSpec:
         collective_seconds: time to start a collective.
         collective_efficiency: share of the links' bandwidth that each kind reaches.
         overlap: whether collectives run beside computation.
-        order: order in which the compiler schedules kernels, for memory: "program"
-            (gathers stand at their use), or "breadth_first" (as soon as possible: what
-            XLA does on CPUs).
+        order: order in which the compiler schedules kernels: "breadth_first" (as soon
+            as possible, as XLA does on CPUs, where it can be compared) or "program".
         combine_bytes: all-reduces are combined up to this many bytes.
         source: where the figures are from.
 
@@ -98,7 +97,7 @@ class DeviceSpec:
     collective_seconds: float = 0.0
     collective_efficiency: Mapping[str, float] = field(default_factory=dict)
     overlap: bool = True
-    order: Order = "program"
+    order: Order = "breadth_first"
     combine_bytes: float = 0.0
     source: str = ""
 

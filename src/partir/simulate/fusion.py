@@ -56,3 +56,30 @@ _ROLES = _table()
 def role_of(nest: Nest) -> Role:
     """Role of an op; kinds without an entry read and write memory."""
     return _ROLES.get(nest.signature.kind, Role.OPAQUE)
+
+
+_REPEATED = {"stablehlo.broadcast_in_dim", "stablehlo.constant", "stablehlo.iota"}
+
+
+def repeats(nest: Nest) -> bool:
+    """Whether the result only repeats something small, so that keeping it is silly."""
+    return nest.signature.kind in _REPEATED
+
+
+_WINDOWS = {
+    "stablehlo.dynamic_slice",
+    "stablehlo.gather",
+    "stablehlo.slice",
+}
+
+
+def window_bytes(nest: Nest) -> float | None:
+    """Bytes that an op touches of its first operand, if that is less than all of it."""
+    kind = nest.signature.kind
+    if kind in _WINDOWS:
+        return float(nest.result_types[0].bytes)
+    if kind == "stablehlo.dynamic_update_slice":
+        return float(nest.operand_types[1].bytes)
+    if kind == "stablehlo.scatter":
+        return float(nest.operand_types[-1].bytes)
+    return None

@@ -7,37 +7,56 @@ pass over the ops from last to first, and one from first to last.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from partir.rules.nest import Nest
-from partir.simulate.fusion import Role, role_of
+from partir.simulate.fusion import Role, repeats, role_of, window_bytes
 from partir.simulate.work import Work, work_of
-from partir.spmd.program import Block, Collective, Compute, Control, SpmdOp, SpmdProgram
+from partir.spmd.program import (
+    SLICE,
+    Block,
+    Collective,
+    Compute,
+    Control,
+    SpmdOp,
+    SpmdProgram,
+)
 from partir.spmd.sweep import reads_of
+
+Homes = frozenset[int] | None
+Leaves = dict[int, tuple[int, ...]]
+
+_NOWHERE: frozenset[int] = frozenset()
+_MOST_HOMES = 8  # what more kernels than this would compute is kept
 
 
 class Kernel(NamedTuple):
-    """One launch: the op that it ends with, what it reads and writes in memory."""
+    """One launch: the op that it ends with, what it reads and writes in memory.
+
+    `moved_bytes` is what goes through memory: a slice reads only its window.
+    """
 
     op: SpmdOp
     reads: tuple[int, ...]
     writes: tuple[int, ...]
-    flops: float
-    transcendentals: float
-    matmul: tuple[int, int, int, int] | None
-    role: Role
+    flops: float = 0.0
+    transcendentals: float = 0.0
+    matmul: tuple[int, int, int, int] | None = None
+    moved_bytes: float = 0.0
+    role: Role = Role.OPAQUE
     inner: tuple[Kernels, ...] = ()
+    members: tuple[Collective, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
     """Kernels of a block, in program order.
 
-    `arguments` and `results` are the block's as they lie in memory: a view has the
-    number of the value that it is a view of, a result that is no value in memory
-    (a constant) is missing.
+    `results` are the block's as they lie in memory: a view has the number of the value
+    that it is a view of; what is in no memory (a constant) is None.
     """
 
     arguments: tuple[int, ...]
@@ -46,10 +65,18 @@ class Kernels:
 
 
 class Facts(NamedTuple):
-    """What does not depend on where an op stands."""
+    """What does not depend on where an op stands.
+
+    `window` is the bytes that it reads of its first operand, if not all of it.
+    """
 
     role: Role
     work: Work
+    repeats: bool
+    window: float | None
+
+
+_SLICE = Facts(Role.CHEAP, Work(), False, 0.0)
 
 
 class Fuser:
@@ -60,77 +87,67 @@ class Fuser:
         self.program = program
         self.types = program.types
         self._facts: dict[Nest, Facts] = {}
+        self._windows: dict[int, tuple[int, ...]] = {}
 
     def run(self) -> Kernels:
         """Kernels of the whole program."""
         return self.block(self.program.body, {})
 
-    def block(self, block: Block, outer: dict[int, tuple[int, ...]]) -> Kernels:
+    def block(self, block: Block, outer: Leaves) -> Kernels:
         """Kernels of a block; `outer` says where values from outside lie."""
-        facts = [self.facts(op) for op in block.ops]
+        known = self._facts.get
+        facts = [
+            (known(op.nest) if type(op) is Compute else None) or self.facts(op)
+            for op in block.ops
+        ]
         homes = self._homes(block, facts)
         return self._forward(block, facts, homes, outer)
 
     def facts(self, op: SpmdOp) -> Facts | None:
         """Role and work of an op; None for communication and control flow."""
         if not isinstance(op, Compute):
-            return None
-        found = self._facts.get(op.nest)
-        if found is None:
-            found = Facts(role_of(op.nest), work_of(op.nest))
-            self._facts[op.nest] = found
+            sliced = isinstance(op, Collective) and op.kind == SLICE
+            return _SLICE if sliced else None
+        nest = op.nest
+        found = Facts(role_of(nest), work_of(nest), repeats(nest), window_bytes(nest))
+        self._facts[nest] = found
         return found
 
     # From last to first: who computes what
 
-    def _homes(
-        self, block: Block, facts: list[Facts | None]
-    ) -> list[frozenset[int] | None]:
+    def _homes(self, block: Block, facts: list[Facts | None]) -> list[Homes]:
         """Kernels (by op number) that each op is computed in; None if in its own."""
-        wanted: dict[int, frozenset[int] | None] = dict.fromkeys(block.results)
-        homes: list[frozenset[int] | None] = [None] * len(block.ops)
-        nowhere: frozenset[int] = frozenset()
+        wanted: dict[int, Homes] = dict.fromkeys(block.results)
+        homes: list[Homes] = [None] * len(block.ops)
         roots: set[int] = set()
         for number in range(len(block.ops) - 1, -1, -1):
             op, fact = block.ops[number], facts[number]
-            if fact is None or fact.role is Role.OPAQUE:
+            role = Role.OPAQUE if fact is None else fact.role
+            if role is Role.OPAQUE or role is Role.UPDATE:
                 wanted.update(dict.fromkeys(reads_of(op)))
                 continue
-            home = self._home(op, fact.role, wanted, roots)
-            if fact.role is Role.ROOT:
+            home = wanted.get(op.results[0], _NOWHERE)
+            if role is Role.ROOT:
                 roots.add(number)
+                home = None
+            elif role is Role.VIEW:
+                home = home or None
+            elif not home:
+                home = None
+            elif len(home) > 1 and fact is not None and not fact.repeats:
+                # Costly ones are computed once. A reduction takes nothing into its
+                # kernel that others compute as well.
+                many = len(home) > _MOST_HOMES or not home.isdisjoint(roots)
+                home = None if many or role is Role.COSTLY else home
             homes[number] = home
-            if fact.role is Role.UPDATE:
-                wanted.update(dict.fromkeys(op.operands))
-                continue
-            here = frozenset((number,)) if home is None else home
-            if fact.role is Role.VIEW and home is None:
-                wanted[op.operands[0]] = None
-                continue
+            here = home or frozenset((number,))
             for value in op.operands:
-                known = wanted.get(value, nowhere)
+                known = wanted.get(value, _NOWHERE)
                 if known is not None:
                     wanted[value] = known | here if known else here
+            if home is None and role is Role.VIEW:
+                wanted[op.operands[0]] = None
         return homes
-
-    def _home(
-        self,
-        op: SpmdOp,
-        role: Role,
-        wanted: dict[int, frozenset[int] | None],
-        roots: set[int],
-    ) -> frozenset[int] | None:
-        nowhere: frozenset[int] = frozenset()
-        if len(op.results) != 1 or role in (Role.ROOT, Role.UPDATE):
-            return None
-        home = wanted.get(op.results[0], nowhere)
-        if home is None or not home:
-            return None
-        if len(home) == 1 or role is Role.VIEW:
-            return home
-        if role is Role.COSTLY or (op.operands and op.nest.signature.kind!="stablehlo.broadcast_in_dim" and not home.isdisjoint(roots)):
-            return None
-        return home
 
     # From first to last: what is read
 
@@ -138,73 +155,108 @@ class Fuser:
         self,
         block: Block,
         facts: list[Facts | None],
-        homes: list[frozenset[int] | None],
-        outer: dict[int, tuple[int, ...]],
+        homes: list[Homes],
+        leaves: Leaves,
     ) -> Kernels:
-        leaves = outer
         leaves.update({value: (value,) for value in block.arguments})
-        flops = [0.0] * len(block.ops)
-        transcendentals = [0.0] * len(block.ops)
-        for number, (fact, home) in enumerate(zip(facts, homes, strict=True)):
-            if fact is None:
-                continue
-            for kernel in (number,) if home is None else home:
-                flops[kernel] += fact.work.flops
-                transcendentals[kernel] += fact.work.transcendentals
+        flops, transcendentals = _work(facts, homes)
         made: list[Kernel] = []
         for number, op in enumerate(block.ops):
             fact = facts[number]
-            if fact is not None and (homes[number] is not None or fact.role is Role.VIEW):
-                leaves[op.results[0]] = _joined(leaves, op.operands)
-                continue
-            for value in op.results:
-                leaves[value] = (value,)
             if fact is None:
                 made.append(self._other(op, leaves))
-                continue
-            reads = _joined(leaves, op.operands)
-            work = fact.work
-            made.append(
-                Kernel(
-                    op,
-                    reads,
-                    op.results,
-                    flops[number],
-                    transcendentals[number],
-                    work.matmul,
-                    fact.role,
-                )
-            )
-        results = tuple((leaves[v] or (None,))[0] for v in block.results)
+                for value in op.results:
+                    leaves[value] = (value,)
+            elif homes[number] is not None or fact.role is Role.VIEW:
+                found = _joined(leaves, op.operands)
+                if found and fact.window is not None:
+                    self._windows[op.results[0]] = self._bases(found)
+                    found = op.results
+                leaves[op.results[0]] = found
+            else:
+                pair = flops[number], transcendentals[number]
+                made.append(self._kernel(op, fact, pair, leaves))
+                for value in op.results:
+                    leaves[value] = (value,)
+        results = tuple((self._bases(leaves[v]) or (None,))[0] for v in block.results)
         return Kernels(block.arguments, made, results)
 
-    def _other(self, op: SpmdOp, leaves: dict[int, tuple[int, ...]]) -> Kernel:
+    def _bases(self, values: tuple[int, ...]) -> tuple[int, ...]:
+        """Values in memory, windows replaced by what they look at."""
+        windows = self._windows
+        if windows.keys().isdisjoint(values):
+            return values
+        found: dict[int, None] = {}
+        for value in values:
+            found.update(dict.fromkeys(windows.get(value, (value,))))
+        return tuple(found)
+
+    def _kernel(
+        self, op: SpmdOp, fact: Facts, work: tuple[float, float], leaves: Leaves
+    ) -> Kernel:
+        types = self.types
+        found = _joined(leaves, op.operands)
+        written = sum([types[v].bytes for v in op.results])
+        moved = sum([types[v].bytes for v in found]) + written
+        if fact.window is not None:
+            first = sum([types[v].bytes for v in leaves[op.operands[0]]])
+            whole = first + written if fact.role is Role.UPDATE else first
+            moved = max(moved - whole, 0.0) + (fact.window or written)
+        return Kernel(
+            op,
+            self._bases(found),
+            op.results,
+            work[0],
+            work[1],
+            fact.work.matmul,
+            moved,
+            fact.role,
+        )
+
+    def _other(self, op: SpmdOp, leaves: Leaves) -> Kernel:
+        reads = dict.fromkeys(self._bases(_joined(leaves, op.operands)))
         if isinstance(op, Collective):
-            reads = _joined(leaves, op.operands)
-            return Kernel(op, reads, op.results, 0.0, 0.0, None, Role.OPAQUE)
+            count = max(self.types[op.operand].bytes, self.types[op.result].bytes)
+            elements = math.prod(self.types[op.result].shape)
+            flops = elements if op.kind == "all_reduce" else 0
+            return Kernel(
+                op, tuple(reads), op.results, flops, moved_bytes=count, members=(op,)
+            )
         assert isinstance(op, Control)
         inner = tuple(self.block(block, leaves) for block in op.blocks)
         own = {v for block in inner for v in _defined(block)}
-        reads = dict.fromkeys(_joined(leaves, op.operands))
         for block in inner:
             for kernel in block.kernels:
                 reads.update(dict.fromkeys(v for v in kernel.reads if v not in own))
-        return Kernel(
-            op, tuple(reads), op.results, 0.0, 0.0, None, Role.OPAQUE, inner
-        )
+        return Kernel(op, tuple(reads), op.results, inner=inner)
 
 
-def _joined(
-    leaves: dict[int, tuple[int, ...]], values: tuple[int, ...]
-) -> tuple[int, ...]:
+def _work(
+    facts: list[Facts | None], homes: list[Homes]
+) -> tuple[list[float], list[float]]:
+    """Flops and transcendentals of each kernel; what is fused counts in each home."""
+    flops = [0.0] * len(facts)
+    transcendentals = [0.0] * len(facts)
+    for number, (fact, home) in enumerate(zip(facts, homes, strict=True)):
+        if fact is None or not (fact.work.flops or fact.work.transcendentals):
+            continue
+        for kernel in (number,) if home is None else home:
+            flops[kernel] += fact.work.flops
+            transcendentals[kernel] += fact.work.transcendentals
+    return flops, transcendentals
+
+
+def _joined(leaves: Leaves, values: tuple[int, ...]) -> tuple[int, ...]:
     """Values in memory that these are computed from."""
-    if len(values) == 1:
-        return leaves[values[0]]
     if not values:
         return ()
-    found = dict.fromkeys(leaves[values[0]])
+    first = leaves[values[0]]
+    if len(values) == 1:
+        return first
+    found = dict.fromkeys(first)
     for value in values[1:]:
-        found.update(dict.fromkeys(leaves[value]))
+        for leaf in leaves[value]:
+            found[leaf] = None
     return tuple(found)
 
 

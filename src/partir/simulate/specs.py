@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from partir.simulate.devices import DeviceSpec, Devices
+from partir.simulate.devices import Devices, DeviceSpec
 
 _TPU = partial(
     DeviceSpec,
@@ -26,6 +26,7 @@ _TPU = partial(
     kernel_seconds=1e-6,
     hop_seconds=1e-6,
     network_hop_seconds=1e-5,
+    combine_bytes=30 * 2**20,  # as on GPUs: TPUs' own is not published
 )
 _GPU = partial(
     DeviceSpec,
@@ -171,7 +172,6 @@ _SPECS = (
         kernel_seconds=5e-6,
         collective_seconds=1e-4,
         overlap=False,
-        order="breadth_first",
         combine_bytes=1e18,
         source="a guess: run `partir calibrate`",
     ),

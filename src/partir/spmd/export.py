@@ -16,8 +16,10 @@ from partir.ir.core import Location
 from partir.ir.garbage import collection_paused
 from partir.ir.types import TensorType, tensor
 from partir.mesh import Mesh
-from partir.rules.local import INDEX, Ssa, binary, constant
-from partir.rules.monoids import reducer
+from partir.rules.host import runs_once, spreading_monoid
+from partir.rules.local import INDEX, Ssa, binary, constant, emit_default
+from partir.rules.monoids import identity, reducer
+from partir.rules.nest import Nest
 from partir.spmd.emit import TextEmitter
 from partir.spmd.kept import MakeText
 from partir.spmd.program import SLICE, Block, Collective, Compute, Control, SpmdProgram
@@ -74,8 +76,33 @@ class _Exporter(TextEmitter):
         self.at(self.program.program.ops[op.node].location)
         operands = [self.env[v] for v in op.operands]
         splats = [self.program.splats.get(v) for v in op.operands]
-        made = self.local(op.nest, operands, splats)
+        if runs_once(op.nest.signature):
+            made = self.on_first_device(op.nest, operands)
+        else:
+            made = self.local(op.nest, operands, splats)
         self.env.update(zip(op.results, made, strict=True))
+
+    def on_first_device(self, nest: Nest, operands: Sequence[Ssa]) -> tuple[Ssa, ...]:
+        """The op on one device; zeros on the others, which a collective fills in."""
+        boolean, zero = tensor((), "i1"), constant(self, INDEX, "0")
+        attrs = {
+            "comparison_direction": "#stablehlo<comparison_direction EQ>",
+            "compare_type": "#stablehlo<comparison_type SIGNED>",
+        }
+        here = self.flat_index(self.mesh.names)
+        (first,) = self.op("stablehlo.compare", (here, zero), (boolean,), attrs)
+        regions = [
+            self.region((), lambda: emit_default(nest, self, operands)),
+            self.region((), lambda: [self._nothing(t) for t in nest.result_types]),
+        ]
+        return self.op("stablehlo.if", (first,), nest.result_types, regions=regions)
+
+    def _nothing(self, type_: TensorType) -> Ssa:
+        """A token, or zeros."""
+        if not type_.tensor:
+            return self.op("stablehlo.create_token", (), (type_,))[0]
+        monoid = spreading_monoid(type_.dtype)
+        return constant(self, type_, identity(monoid, type_))
 
     def control(self, op: Control) -> None:
         source = self.program.program.ops[op.node]

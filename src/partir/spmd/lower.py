@@ -15,6 +15,7 @@ from partir.ir.trips import trip_count
 from partir.ir.types import TensorType
 from partir.mesh import Mesh
 from partir.partition.state import State
+from partir.rules.host import runs_once, spreading_monoid
 from partir.rules.nest import Nest, Tiling
 from partir.spmd.carried import delay_carried_sums
 from partir.spmd.program import (
@@ -148,6 +149,10 @@ class _Lowering:
         self.ops.append(Compute(index, nest, operands, results))
         for position, source in enumerate(op.results):
             value = results[position]
+            if runs_once(op.signature) and self.program.types[source].tensor:
+                monoid = spreading_monoid(self.program.types[source].dtype)
+                everywhere = [(axis, monoid) for axis in self.mesh]
+                value = self.reduce(value, source, everywhere, index)
             if nest.pending[position]:
                 delayed = self.pending.get(source, ())
                 pending = [p for p in nest.pending[position] if p[0] not in delayed]

@@ -157,7 +157,7 @@ class ManualPartition:
         for dim, left in enumerate(value.local_shape):
             if value.decided(self.axis):
                 break
-            if left % size == 0 and dim not in stepped:
+            if left and left % size == 0 and dim not in stepped:
                 partition.tile(value, dim, self.axis)
                 return
         partition.skip(value, self.axis)

@@ -60,7 +60,13 @@ sample("chlo._asin_acos_kernel")(_alike("complex<f64>", to="complex<f64>"))
 sample("complex")(_alike("f64", "f64", to="complex<f64>"))
 sample("real", "imag")(_alike("complex<f64>", to="f64"))
 sample("chlo.conj")(_alike("complex<f64>", to="complex<f64>"))
-sample("convert")(_alike("f64", to="i32"))
+
+
+@sample("convert")
+def convert(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
+    """Between classes of types, and to the same one."""
+    for types in ("4x6xf64 -> 4x6xi32", "4xi1 -> 4xf64", "4x2xf64 -> 4x2xf64"):
+        yield Sample(types, written(kind, types))
 
 
 @sample("bitcast_convert")

@@ -13,8 +13,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from partir.ir.core import Signature
+from partir.ir.types import tensor
 from tests.rules.samples.lookups import random_lookup
-from tests.rules.samples.sample import Sample, combine, sample, traced, written
+from tests.rules.samples.sample import (
+    Sample,
+    combine,
+    numpy_dtype,
+    random_value,
+    sample,
+    traced,
+    written,
+)
 
 _X, _IDS = np.zeros((4, 6)), np.zeros((2, 4), np.int32)
 _ROWS, _COLUMNS = np.zeros((4, 2), np.int32), np.zeros((4,), np.int32)
@@ -58,6 +68,7 @@ def gather(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
     }
     yield from _from_jax(kind, functions)
     yield from _gathers_written(kind)
+    yield from _far_indices(kind)
     yield from (_random_gather(kind, rng) for _ in range(6))
 
 
@@ -92,6 +103,52 @@ def _gathers_written(kind: str) -> Iterator[Sample]:
         yield Sample(f"{types} {sizes}", written(kind, types, attrs))
 
 
+_ENDS = {
+    "i8": (-128, -1, 0, 5, 127),
+    "ui8": (0, 3, 127, 128, 255),
+    "i32": (-(2**31), -1, 130, 199, 2**31 - 1),
+    "ui32": (0, 199, 200, 2**31, 2**32 - 1),
+    "i64": (-(2**63), -1, 199, 200, 2**63 - 1),
+    "ui64": (0, 150, 2**32, 2**63, 2**64 - 1),
+}
+
+
+def _far_indices(kind: str) -> Iterator[Sample]:
+    """Every type of index at its ends; in a table that small ones don't reach."""
+    for number, (index, ends) in enumerate(_ENDS.items()):
+        element = ("f64", "i1", "complex<f64>")[number % 3]
+        table = random_value(np.random.default_rng(number), tensor((200,), element))
+        if element == "f64":
+            table[[5, 130]] = np.nan, np.inf
+        ids = np.array(ends, numpy_dtype(index))
+        yield _far(kind, index, element, (table, ids))
+
+
+def _far(kind: str, index: str, element: str, given: tuple[np.ndarray, ...]) -> Sample:
+    count = given[1].size
+    if kind.endswith("gather"):
+        numbers = _numbers(
+            "gather",
+            collapsed_slice_dims=[0],
+            start_index_map=[0],
+            index_vector_dim=1,
+        )
+        types = f"200x{element}, {count}x{index} -> {count}x{element}"
+        attrs = f"dimension_numbers = {numbers}, slice_sizes = array<i64: 1>"
+        return Sample(f"far {index}", written(kind, types, attrs), given=given)
+    numbers = _numbers(
+        "scatter",
+        inserted_window_dims=[0],
+        scatter_dims_to_operand_dims=[0],
+        index_vector_dim=1,
+    )
+    types = f"200x{element}, {count}x{index}, {count}x{element} -> 200x{element}"
+    attrs = f"scatter_dimension_numbers = {numbers}"
+    signature = written(kind, types, attrs, combine("add", element))
+    updates = given[0][: given[1].size]
+    return Sample(f"far {index}", signature, given=(*given, updates))
+
+
 @sample("scatter")
 def scatter(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
     """As jax writes updates, each monoid and none; batches; several operands."""
@@ -110,6 +167,7 @@ def scatter(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
     }
     yield from _from_jax(kind, functions)
     yield from _scatters_written(kind)
+    yield from _far_indices(kind)
     yield from (_random_scatter(kind, rng) for _ in range(6))
 
 
@@ -195,19 +253,42 @@ def _random_scatter(kind: str, rng: np.random.Generator) -> Sample:
 
 @sample("dynamic_slice")
 def dynamic_slice(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
-    """A part of one dimension, of none, of two."""
-    for result, sizes in (("2x6", "2, 6"), ("4x6", "4, 6"), ("1x3", "1, 3")):
-        types = f"4x6xf64, i32, i32 -> {result}xf64"
+    """A part of one dimension, of none, of two; one element; starts of all types."""
+    for result, sizes, index in (
+        ("2x6", "2, 6", "i32"),
+        ("4x6", "4, 6", "i32"),
+        ("1x3", "1, 3", "i64"),
+        ("1x6", "1, 6", "ui8"),
+        ("1x1", "1, 1", "ui32"),
+    ):
+        types = f"4x6xf64, {index}, {index} -> {result}xf64"
         attrs = f"slice_sizes = array<i64: {sizes}>"
-        yield Sample(types, written(kind, types, attrs))
+        yield from _started(written(kind, types, attrs), 1)
 
 
 @sample("dynamic_update_slice")
 def dynamic_update_slice(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
-    """A part of one dimension, of none, of two."""
-    for update in ("2x6", "4x6", "1x3"):
-        types = f"4x6xf64, {update}xf64, i32, i32 -> 4x6xf64"
-        yield Sample(types, written(kind, types))
+    """A part of one dimension, of none, of two; one element; starts of all types."""
+    for update, index in (
+        ("2x6", "i32"),
+        ("4x6", "i32"),
+        ("1x3", "i64"),
+        ("1x6", "ui8"),
+        ("1x1", "ui32"),
+    ):
+        types = f"4x6xf64, {update}xf64, {index}, {index} -> 4x6xf64"
+        yield from _started(written(kind, types), 2)
+
+
+def _started(signature: Signature, first: int) -> Iterator[Sample]:
+    """Starts within and beyond what they index."""
+    rng = np.random.default_rng(0)
+    values = [random_value(rng, t) for t in signature.operands[:first]]
+    low = 0 if signature.operands[first].dtype.startswith("u") else -2
+    for starts in ((0, 5), (3, 1), (low, 9)):
+        dtype = numpy_dtype(signature.operands[first].dtype)
+        given = (*values, *(np.array(s, dtype) for s in starts))
+        yield Sample(f"{signature} {starts}", signature, given=given)
 
 
 @sample("torch_index_select")

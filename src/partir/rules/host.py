@@ -1,0 +1,20 @@
+"""Calls to the host. Their effects happen once, not once per device."""
+
+from __future__ import annotations
+
+from partir.ir.core import Signature
+
+
+def calls_host(op: Signature) -> bool:
+    """Whether the op calls a Python function on the host."""
+    return "python" in op.attrs.get("call_target_name", "")
+
+
+def runs_once(op: Signature) -> bool:
+    """Whether only one device may run it; the others get its results from there."""
+    return calls_host(op) and op.attrs.get("has_side_effect") == "true"
+
+
+def spreading_monoid(dtype: str) -> str:
+    """The monoid with which one device's result and the others' zeros make it."""
+    return "or" if dtype == "i1" else "sum"

@@ -1,0 +1,288 @@
+"""`Estimate`: time and memory of one step on one device, computed when read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from partir.errors import PartitionError
+from partir.ir.core import Program
+from partir.ir.garbage import collection_paused
+from partir.ir.trips import trip_count as known_trips
+from partir.mesh import Mesh
+from partir.rules.nest import nest_of
+from partir.simulate.communication import Network
+from partir.simulate.cost import Cost
+from partir.simulate.devices import DeviceSpec, as_device
+from partir.simulate.kernels import Fuser, Kernels
+from partir.simulate.memory import Alive, Peak, peak_memory
+from partir.simulate.order import scheduled
+from partir.simulate.specs import devices
+from partir.simulate.time import Clock, Run
+from partir.simulate.timeline import Event, perfetto
+from partir.simulate.topology import place_axes
+from partir.simulate.work import work_of
+from partir.spmd.program import Collective, SpmdOp, SpmdProgram
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What estimates of a program need: the device, and which arguments are donated."""
+
+    device: DeviceSpec | None = None
+    donated: Callable[[], Sequence[bool] | None] = lambda: None
+
+    @classmethod
+    def of(
+        cls, device: Any, mesh: Mesh, donated: Callable[[], Sequence[bool] | None]
+    ) -> Setting:
+        """For a name, a spec, a path or None; checks that the mesh can sit there."""
+        spec = None if device is None else as_device(device, devices)
+        if spec is not None:
+            place_axes(mesh, spec)
+        return cls(spec, donated)
+
+    def estimate(
+        self,
+        program: SpmdProgram,
+        device: Any = None,
+        *,
+        overlap: bool = True,
+        trip_count: int = 1,
+    ) -> Estimate:
+        """On this device, or on the one that was said first."""
+        spec = self.device if device is None else as_device(device, devices)
+        if spec is None:
+            raise PartitionError(
+                "an estimate needs a device: say device=… with one of "
+                f"{', '.join(devices)}, a partir.DeviceSpec or a path to a .toml file"
+            )
+        return Estimate(
+            program, spec, self.donated(), overlap=overlap, trip_count=trip_count
+        )
+
+
+class Estimate:
+    """What a step costs on one device of the mesh.
+
+    Args:
+        program: the SPMD program.
+        device: its spec.
+        donated: for each argument, whether its memory may be reused.
+        overlap: whether collectives run beside computation, if the device can.
+        trip_count: iterations of loops whose number is not known.
+
+    Example:
+        >>> import jax, partir
+        >>> x = jax.ShapeDtypeStruct((1024, 1024), "bfloat16")
+        >>> rows = partir.ManualPartition({"x": 0}, axis="B", name="rows")
+        >>> p = partir.partition(
+        ...     lambda x, w: x @ w, {"B": 4}, [rows], args=(x, x), device="tpu_v5e"
+        ... )
+        >>> p.estimate.flops == 2 * 256 * 1024 * 1024
+        True
+        >>> p.estimate.fits
+        True
+    """
+
+    def __init__(
+        self,
+        program: SpmdProgram,
+        device: DeviceSpec,
+        donated: Sequence[bool] | None = None,
+        *,
+        overlap: bool = True,
+        trip_count: int = 1,
+    ) -> None:
+        """Nothing is computed yet, but that the mesh can sit on the device."""
+        if trip_count < 0:
+            raise PartitionError(f"trip_count must be at least 0, got {trip_count}")
+        count = len(program.body.arguments)
+        self.program, self.device = program, device
+        self.donated = tuple(donated) if donated is not None else (False,) * count
+        self.overlap, self.trip_count = overlap, trip_count
+        self._network = Network(program.mesh, device)
+
+    @cached_property
+    @collection_paused
+    def _kernels(self) -> Kernels:
+        return self._schedule(Fuser(self.program).run())
+
+    def _schedule(self, block: Kernels) -> Kernels:
+        return scheduled(block, self.device)
+
+    # Time
+
+    @cached_property
+    @collection_paused
+    def _run(self) -> Run:
+        clock = Clock(
+            self.program.types,
+            self.device,
+            self._network,
+            self._schedule,
+            overlap=self.overlap,
+            trip_count=self.trip_count,
+        )
+        return clock.run(self._kernels)
+
+    @property
+    def cost(self) -> Cost:
+        """The sum over all kernels and collectives."""
+        return self._run.cost
+
+    @property
+    def seconds(self) -> float:
+        """Time of the step."""
+        return self._run.seconds
+
+    @property
+    def compute_seconds(self) -> float:
+        """Time of all kernels."""
+        return self.cost.compute_seconds
+
+    @property
+    def communication_seconds(self) -> float:
+        """Time of all collectives, hidden behind computation or not."""
+        return self.cost.communication_seconds
+
+    @property
+    def exposed_seconds(self) -> float:
+        """Time in which nothing is computed."""
+        return max(self.seconds - self.compute_seconds, 0.0)
+
+    @property
+    def flops(self) -> float:
+        """Flops of one device, as XLA's cost analysis counts them."""
+        return self.cost.flops
+
+    @cached_property
+    def mfu(self) -> float:
+        """Model flops utilisation.
+
+        The unpartitioned program's flops against what all devices could do meanwhile.
+        """
+        could = self.seconds * self.device.flops_per_s * self.program.mesh.size
+        whole = program_flops(self.program.program, self.trip_count)
+        return whole / could if could else 0.0
+
+    @property
+    def timeline(self) -> tuple[Event, ...]:
+        """Events in order: op or collective, stream, start, duration."""
+        return self._run.events
+
+    def perfetto(self) -> str:
+        """The timeline as a Chrome trace, which Perfetto opens."""
+        title = f"{self.program.program.name} on {self.device.name}"
+        return perfetto(self.program, self.timeline, title)
+
+    # Memory
+
+    @cached_property
+    @collection_paused
+    def _peak(self) -> Peak:
+        return peak_memory(self.program, self._kernels, self.donated, self._schedule)
+
+    @property
+    def peak_bytes(self) -> int:
+        """Most memory that one device needs at a time."""
+        return self._peak.bytes
+
+    @property
+    def argument_bytes(self) -> int:
+        """Memory of the arguments."""
+        return self._peak.argument_bytes
+
+    @property
+    def temporary_bytes(self) -> int:
+        """Memory of neither arguments nor results, at the peak."""
+        return self._peak.temporary_bytes
+
+    @property
+    def fits(self) -> bool:
+        """Whether the device has that much."""
+        return self.peak_bytes <= self.device.memory_bytes
+
+    @cached_property
+    def alive_at_peak(self) -> tuple[Alive, ...]:
+        """What is in memory at the peak, by source name, the largest first."""
+        types, source = self.program.types, self.program.program
+        body = self.program.body
+        found = [
+            Alive(port.name, str(types[v]), types[v].bytes)
+            for port, v in zip(source.arguments, body.arguments, strict=True)
+        ]
+        names = {v: port.name for port, v in zip(source.arguments, body.arguments, strict=True)}
+        found += [
+            Alive(f"copy of {names[v]}", str(types[v]), types[v].bytes)
+            for v in self._peak.copied
+        ]
+        makers = {v: k.op for k in self._kernels.kernels for v in k.writes}
+        makers |= {v: m for k in self._kernels.kernels for m in k.members for v in m.results}
+        found += [
+            Alive(value_name(source, makers[v], v), str(types[v]), types[v].bytes)
+            for v in self._peak.alive
+        ]
+        return tuple(sorted(found, key=lambda one: -one.bytes))
+
+    # As text and data
+
+    def as_data(self) -> dict[str, Any]:
+        """The figures, for JSON."""
+        return {
+            "device": self.device.name,
+            "seconds": self.seconds,
+            "compute_seconds": self.compute_seconds,
+            "communication_seconds": self.communication_seconds,
+            "exposed_seconds": self.exposed_seconds,
+            "peak_bytes": self.peak_bytes,
+            "flops": self.flops,
+            "mfu": self.mfu,
+            "fits": self.fits,
+        }
+
+    def __repr__(self) -> str:
+        """Time, memory and use of the device."""
+        return (
+            f"<{self.seconds * 1e3:.3f} ms ({self.compute_seconds * 1e3:.3f} computing, "
+            f"{self.communication_seconds * 1e3:.3f} communicating), peak "
+            f"{self.peak_bytes / 2**20:.1f} MiB, MFU {self.mfu:.1%} on "
+            f"{self.device.name}>"
+        )
+
+
+def value_name(source: Program, op: SpmdOp, value: int) -> str:
+    """The user's name for a value of the SPMD program, or where it is made."""
+    if isinstance(op, Collective):
+        return f"{op.kind} of {source.describe(op.cause.value)}"
+    results = source.ops[op.node].results
+    return source.describe(results[op.results.index(value)])
+
+
+def program_flops(program: Program, trip_count: int = 1) -> float:
+    """Flops of the whole program on one device, loops multiplied."""
+    cached: dict[int, float] = program.__dict__.setdefault("_flops", {})
+    if trip_count not in cached:
+        cached[trip_count] = _region_flops(program, program.body.ops, trip_count)
+    return cached[trip_count]
+
+
+def _region_flops(program: Program, ops: Sequence[int], trip_count: int) -> float:
+    flops = 0.0
+    for index in ops:
+        op = program.ops[index]
+        if not op.regions:
+            found = op.signature.cache.get("flops")
+            if found is None:
+                found = work_of(nest_of(op.signature)).flops
+                op.signature.cache["flops"] = found
+            flops += found
+            continue
+        inner = [_region_flops(program, r.ops, trip_count) for r in op.regions]
+        trips = known_trips(program, index)
+        loop = len(op.regions) == 2 and trips != 1
+        trips = trip_count if trips is None else trips
+        flops += sum(inner) * trips if loop else max(inner)
+    return flops

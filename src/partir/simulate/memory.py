@@ -1,0 +1,249 @@
+"""Peak memory of one device: live ranges over the schedule.
+
+Arguments and results are there for the whole step; a result that takes a donated
+argument's buffer needs none of its own. Everything else lives from the kernel that
+writes it to the last that reads it. A kernel writes in place where it is elementwise
+and what it reads is needed no more. As in XLA, a donated argument that is still read
+when its successor may be written is copied, and its buffer lent to others meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from partir.ir.types import TensorType
+from partir.simulate.fusion import Role
+from partir.simulate.kernels import Kernel, Kernels
+from partir.spmd.program import Control, SpmdProgram
+
+_IN_PLACE = frozenset((Role.CHEAP, Role.COSTLY, Role.UPDATE))
+
+
+@dataclass(frozen=True, slots=True)
+class Alive:
+    """Something in memory at the peak."""
+
+    name: str
+    type: str
+    bytes: int
+
+    def __str__(self) -> str:
+        """Bytes, type and name."""
+        return f"{self.bytes:>14,}  {self.type:24} {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """Bytes at the peak: in all, and by what they are for."""
+
+    argument_bytes: int
+    result_bytes: int
+    temporary_bytes: int
+    alive: tuple[int, ...]  # temporaries at the peak
+    copied: tuple[int, ...]  # donated arguments that have to be copied
+
+    @property
+    def bytes(self) -> int:
+        """Everything."""
+        return self.argument_bytes + self.result_bytes + self.temporary_bytes
+
+
+def peak_memory(
+    program: SpmdProgram,
+    block: Kernels,
+    donated: Sequence[bool],
+    schedule: Callable[[Kernels], Kernels],
+) -> Peak:
+    """Peak of a program whose kernels are in order; `schedule` orders loops' bodies."""
+    types = program.types
+    successors, own = _aliases(program, block, donated)
+    copied = tuple(_to_copy(block, successors))
+    lives = _Lives(block, types, schedule, is_body=False)
+    last = lives.last
+    for value in copied:
+        lives.add(value, 0, last.get(value, 0))
+        lives.lend(value, 1, lives.born[successors[value]])
+    temporary, at = lives.peak()
+    return Peak(
+        sum(types[v].bytes for v in program.body.arguments),
+        own,
+        temporary,
+        tuple(lives.alive(at)),
+        copied,
+    )
+
+
+def _aliases(
+    program: SpmdProgram, block: Kernels, donated: Sequence[bool]
+) -> tuple[dict[int, int], int]:
+    """Donated arguments with the results that take their place, as jax pairs them.
+
+    Also the bytes of results that need their own buffers.
+    """
+    free: dict[object, list[int]] = {}
+    body, types = program.body, program.types
+    for value, given, tiling in zip(
+        body.arguments, donated, program.in_tilings, strict=True
+    ):
+        if given:
+            free.setdefault((types[value], tiling), []).append(value)
+    pairs, own = {}, 0
+    for value, base, tiling in zip(
+        body.results, block.results, program.out_tilings, strict=True
+    ):
+        found = free.get((types[value], tiling))
+        if not found:
+            own += types[value].bytes
+            continue
+        argument = found.pop(0)
+        if base is not None:
+            pairs[argument] = base
+    return pairs, own
+
+
+def _to_copy(block: Kernels, successors: dict[int, int]) -> list[int]:
+    """Donated arguments that some kernel may still read when they are overwritten."""
+    maker: dict[int, int] = {}
+    readers: dict[int, list[int]] = {}
+    bits: dict[int, int] = {}
+    before = [0] * len(block.kernels)
+    for number, kernel in enumerate(block.kernels):
+        waits = 0
+        for value in kernel.reads:
+            if value in maker:
+                waits |= before[maker[value]]
+            elif value in successors:
+                readers.setdefault(value, []).append(number)
+                bits.setdefault(number, 1 << len(bits))
+        before[number] = waits | bits.get(number, 0)
+        maker.update(dict.fromkeys(kernel.writes, number))
+    found = []
+    for argument, result in successors.items():
+        writer = maker.get(result)
+        if writer is None or argument == result:
+            continue
+        seen = before[writer]
+        if any(not seen & bits[reader] for reader in readers.get(argument, ())):
+            found.append(argument)
+    return found
+
+
+class _Lives:
+    """Live ranges of a block's values in memory, by position in the schedule."""
+
+    def __init__(
+        self,
+        block: Kernels,
+        types: Sequence[TensorType],
+        schedule: Callable[[Kernels], Kernels],
+        is_body: bool,
+    ) -> None:
+        self.block, self.types, self.schedule = block, types, schedule
+        self.is_body = is_body
+        self.kernels = block.kernels
+        self.born: dict[int, int] = {}
+        self.last: dict[int, int] = {}
+        self.end: dict[int, int] = {}  # of values that have bytes of their own
+        count = len(self.kernels)
+        self.change = np.zeros(count + 2)
+        self.inner = np.zeros(count + 1)
+        self.lent = np.zeros(count + 2)
+        self._ranges()
+        self._values()
+
+    def _ranges(self) -> None:
+        last, born = self.last, self.born
+        for place, kernel in enumerate(self.kernels):
+            for value in kernel.reads:
+                last[value] = place
+            for value in kernel.writes:
+                born[value] = last[value] = place
+
+    def _values(self) -> None:
+        types, end = self.types, self.end
+        change = [0.0] * len(self.change)
+        outs = {value for value in self.block.results if value is not None}
+        places = set(self.block.arguments) if self.is_body else set()
+        final = len(self.kernels) - 1
+        for place, kernel in enumerate(self.kernels):
+            if kernel.inner:
+                self.inner[place] = self._inside(kernel)
+            spare = self._dying(kernel, place, outs)
+            for value in kernel.writes:
+                if value in outs and not self.is_body:
+                    continue
+                size = types[value].bytes
+                if places and self._takes(kernel, place, size, places):
+                    places.add(value)
+                    continue
+                if size in spare:
+                    spare.remove(size)
+                    change[place] -= size
+                    change[place + 1] += size
+                stop = final if value in outs else self.last[value]
+                end[value] = stop
+                change[place] += size
+                change[stop + 1] -= size
+        self.change = np.array(change)
+
+    def _dying(self, kernel: Kernel, place: int, outs: set[int]) -> list[int]:
+        """Sizes of what a kernel may write over."""
+        if kernel.role not in _IN_PLACE and not isinstance(kernel.op, Control):
+            return []
+        last, end, types = self.last, self.end, self.types
+        return [
+            types[v].bytes
+            for v in kernel.reads
+            if last[v] == place and v in end and v not in outs
+        ]
+
+    def _takes(self, kernel: Kernel, place: int, size: int, places: set[int]) -> bool:
+        """Whether a result takes the place of a loop's carried value."""
+        if kernel.role not in _IN_PLACE:
+            return False
+        return any(
+            v in places and self.last[v] == place and self.types[v].bytes == size
+            for v in kernel.reads
+        )
+
+    def _inside(self, kernel: Kernel) -> float:
+        """Peak of a loop's body or of the dearest branch."""
+        return max(
+            _Lives(self.schedule(inner), self.types, self.schedule, True).peak()[0]
+            for inner in kernel.inner
+        )
+
+    def add(self, value: int, start: int, stop: int) -> None:
+        """One more value in memory."""
+        size = self.types[value].bytes
+        self.change[start] += size
+        self.change[stop + 1] -= size
+
+    def lend(self, value: int, start: int, stop: int) -> None:
+        """A buffer that others may use from `start` until before `stop`."""
+        size = self.types[value].bytes
+        self.lent[start] += size
+        self.lent[stop] -= size
+
+    def curve(self) -> np.ndarray:
+        """Bytes of temporaries at each place."""
+        live = np.cumsum(self.change)[: len(self.kernels)]
+        lent = np.cumsum(self.lent)[: len(self.kernels)]
+        needed: np.ndarray = np.maximum(live - lent, 0) + self.inner[: len(live)]
+        return needed
+
+    def peak(self) -> tuple[int, int]:
+        """Most bytes, and where."""
+        curve = self.curve()
+        if not len(curve):
+            return 0, 0
+        place = int(np.argmax(curve))
+        return int(curve[place]), place
+
+    def alive(self, place: int) -> list[int]:
+        """Values in memory there, largest first."""
+        found = [v for v, stop in self.end.items() if self.born[v] <= place <= stop]
+        return sorted(found, key=lambda v: -self.types[v].bytes)

@@ -1,0 +1,166 @@
+"""The order in which a compiler schedules kernels, and what it combines before.
+
+XLA combines all-reduces of one group that don't wait for each other. On CPUs it then
+runs every kernel as soon as what it reads is there, first come, first served; of the
+kernels that one makes ready, the last in program order goes first. Gathers that are
+repeated wait for what they are needed with. Other back ends watch memory more closely,
+so that this order is on the safe side.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from partir.simulate.devices import DeviceSpec
+from partir.simulate.kernels import Kernel, Kernels
+from partir.spmd.program import Collective
+
+MOST_COMBINED = 256  # operands of one combined all-reduce, as in XLA
+
+
+def scheduled(block: Kernels, device: DeviceSpec) -> Kernels:
+    """The kernels in the device's order, all-reduces combined."""
+    if device.combine_bytes:
+        block = combine(block, device.combine_bytes)
+    if device.order == "program":
+        return block
+    return breadth_first(block)
+
+
+# Combining
+
+
+@dataclass(slots=True)
+class _Group:
+    """All-reduces to be combined: places, their bits, bytes so far."""
+
+    members: list[int] = field(default_factory=list)
+    bits: int = 0
+    bytes: float = 0.0
+
+
+def combine(block: Kernels, most_bytes: float) -> Kernels:
+    """One kernel for all-reduces of one group that don't wait for each other."""
+    groups = _groups(block.kernels, most_bytes)
+    joined = {g.members[-1]: g for g in groups if len(g.members) > 1}
+    if not joined:
+        return block
+    gone = {n for group in joined.values() for n in group.members}
+    made: list[Kernel] = []
+    for number, kernel in enumerate(block.kernels):
+        if number in joined:
+            parts = [block.kernels[n] for n in joined[number].members]
+            made.append(_joined(kernel, parts))
+        elif number not in gone:
+            made.append(kernel)
+    return Kernels(block.arguments, _in_order(made), block.results)
+
+
+def _groups(kernels: list[Kernel], most_bytes: float) -> list[_Group]:
+    before = [0] * len(kernels)  # bits of the all-reduces that a kernel waits for
+    maker: dict[int, int] = {}
+    groups: dict[object, list[_Group]] = {}
+    bit = 1
+    for number, kernel in enumerate(kernels):
+        waits = 0
+        for value in kernel.reads:
+            if value in maker:
+                waits |= before[maker[value]]
+        op = kernel.op
+        if isinstance(op, Collective) and op.kind == "all_reduce":
+            found = groups.setdefault((op.axes, op.monoid), [])
+            group = _fitting(found, waits, kernel.moved_bytes, most_bytes)
+            group.members.append(number)
+            group.bits |= bit
+            group.bytes += kernel.moved_bytes
+            waits |= bit
+            bit <<= 1
+        before[number] = waits
+        maker.update(dict.fromkeys(kernel.writes, number))
+    return [group for found in groups.values() for group in found]
+
+
+def _fitting(
+    groups: list[_Group], waits: int, size: float, most_bytes: float
+) -> _Group:
+    for group in reversed(groups):
+        fits = group.bytes + size <= most_bytes and len(group.members) < MOST_COMBINED
+        if fits and not waits & group.bits:
+            return group
+    groups.append(_Group())
+    return groups[-1]
+
+
+def _joined(last: Kernel, parts: list[Kernel]) -> Kernel:
+    return last._replace(
+        reads=tuple(dict.fromkeys(v for part in parts for v in part.reads)),
+        writes=tuple(v for part in parts for v in part.writes),
+        flops=sum(part.flops for part in parts),
+        moved_bytes=sum(part.moved_bytes for part in parts),
+        members=tuple(m for part in parts for m in part.members),
+    )
+
+
+def _in_order(kernels: list[Kernel]) -> list[Kernel]:
+    """Kernels after what they read, otherwise as they stand."""
+    maker = {v: n for n, kernel in enumerate(kernels) for v in kernel.writes}
+    made: list[Kernel] = []
+    done = bytearray(len(kernels))
+    for first in range(len(kernels)):
+        stack = [first]
+        while stack:
+            number = stack[-1]
+            waiting = [
+                maker[v]
+                for v in kernels[number].reads
+                if v in maker and not done[maker[v]]
+            ]
+            if waiting and not done[number]:
+                stack.extend(reversed(waiting))
+                continue
+            stack.pop()
+            if not done[number]:
+                done[number] = 1
+                made.append(kernels[number])
+    return made
+
+
+# Breadth first
+
+
+def breadth_first(block: Kernels) -> Kernels:
+    """Every kernel as soon as what it reads is there."""
+    kernels = block.kernels
+    maker = {v: n for n, kernel in enumerate(kernels) for v in kernel.writes}
+    readers: list[list[int]] = [[] for _ in kernels]
+    waiting = [0] * len(kernels)
+    by_argument: dict[int, list[int]] = {}
+    for number, kernel in enumerate(kernels):
+        makers = {maker[v] for v in kernel.reads if v in maker}
+        waiting[number] = len(makers)
+        for one in makers:
+            readers[one].append(number)
+        if not makers:
+            first = kernel.reads[0] if kernel.reads else -1
+            by_argument.setdefault(first, []).append(number)
+    ready = deque(_ready(block, by_argument))
+    made: list[Kernel] = []
+    while ready:
+        number = ready.popleft()
+        made.append(kernels[number])
+        for reader in reversed(readers[number]):
+            waiting[reader] -= 1
+            if not waiting[reader]:
+                ready.append(reader)
+    return Kernels(block.arguments, made, block.results)
+
+
+def _ready(block: Kernels, by_argument: dict[int, list[int]]) -> list[int]:
+    """Kernels that wait for nothing, in the order of the arguments that they read."""
+    ready = by_argument.pop(-1, [])
+    for argument in block.arguments:
+        ready += by_argument.pop(argument, [])
+    for rest in by_argument.values():  # values from outside a loop's body
+        ready += rest
+    return ready

@@ -1,0 +1,152 @@
+"""Time of each kernel, and of all of them on two streams.
+
+A kernel takes the longer of its arithmetic and its memory traffic, and a little to
+start. Collectives run on a stream of their own where the device overlaps them: in
+order, each from when its operand is there; what reads its result waits for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from partir.ir.types import TensorType
+from partir.simulate.communication import Network
+from partir.simulate.cost import NOTHING, Cost
+from partir.simulate.devices import DeviceSpec
+from partir.simulate.kernels import Kernel, Kernels
+from partir.simulate.timeline import Event
+from partir.spmd.program import Collective, Control
+
+COMPUTE, COMMUNICATION = "compute", "communication"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A block's cost, how long it takes, and its events."""
+
+    cost: Cost
+    seconds: float
+    events: tuple[Event, ...]
+
+
+class Clock:
+    """Times the kernels of one program on one device."""
+
+    def __init__(
+        self,
+        types: Sequence[TensorType],
+        device: DeviceSpec,
+        network: Network,
+        schedule: Callable[[Kernels], Kernels],
+        *,
+        overlap: bool = True,
+        trip_count: int = 1,
+    ) -> None:
+        """`trip_count` is that of loops whose own is not known."""
+        self.types, self.device, self.network = types, device, network
+        self.schedule = schedule
+        self.overlap = overlap and device.overlap
+        self.trip_count = trip_count
+
+    def run(self, block: Kernels) -> Run:
+        """All kernels of a block that is in order."""
+        ready: dict[int, float] = {}
+        free = {COMPUTE: 0.0, COMMUNICATION: 0.0}
+        events: list[Event] = []
+        compute: list[Cost] = []
+        for kernel in block.kernels:
+            cost, seconds, inner = self.kernel(kernel)
+            stream = COMMUNICATION if kernel.members and self.overlap else COMPUTE
+            start = free[stream]
+            for value in kernel.reads:
+                if ready.get(value, 0.0) > start:
+                    start = ready[value]
+            if kernel.inner:  # a loop has both streams for itself
+                start = max(start, *free.values())
+                free[COMMUNICATION] = start + seconds
+            free[stream] = start + seconds
+            ready.update(dict.fromkeys(kernel.writes, start + seconds))
+            events.append(Event(kernel.op, stream, start, seconds, inner))
+            compute.append(cost)
+        return Run(total(compute), max(free.values()), tuple(events))
+
+    def kernel(self, kernel: Kernel) -> tuple[Cost, float, tuple[Event, ...]]:
+        """Cost and time of a kernel; a loop's are its body's times its trips."""
+        if kernel.members:
+            cost = self._collective(kernel)
+            return cost, cost.communication_seconds, ()
+        if not kernel.inner:
+            if isinstance(kernel.op, Control):
+                return NOTHING, 0.0, ()
+            cost = self._compute(kernel)
+            return cost, cost.compute_seconds, ()
+        return self._control(kernel)
+
+    def _control(self, kernel: Kernel) -> tuple[Cost, float, tuple[Event, ...]]:
+        op = kernel.op
+        assert isinstance(op, Control)
+        runs = [self.run(self.schedule(inner)) for inner in kernel.inner]
+        if (len(runs) == 2 and op.trips != 1) or op.trips is None:
+            trips = self.trip_count if op.trips is None else op.trips
+            cost = total([run.cost for run in runs]) * trips
+            seconds = sum(run.seconds for run in runs) * trips
+            return cost, seconds, runs[-1].events
+        worst = max(runs, key=lambda run: run.seconds)
+        return worst.cost, worst.seconds, worst.events
+
+    def _compute(self, kernel: Kernel) -> Cost:
+        device = self.device
+        if kernel.matmul is not None:
+            seconds = self._matmul(kernel)
+        else:
+            work = kernel.flops + kernel.transcendentals * device.transcendental_flops
+            seconds = work / device.vector_rate
+        seconds = max(seconds, kernel.moved_bytes / device.memory_bytes_per_s)
+        return Cost(
+            flops=kernel.flops,
+            transcendentals=kernel.transcendentals,
+            memory_bytes=kernel.moved_bytes,
+            compute_seconds=seconds + device.kernel_seconds,
+            kernels=1,
+        )
+
+    def _matmul(self, kernel: Kernel) -> float:
+        """Products of padded matrices at the rate of their element type."""
+        device = self.device
+        assert kernel.matmul is not None
+        batch, *sizes = kernel.matmul
+        padded = [
+            math.ceil(size / tile) * tile
+            for size, tile in zip(sizes, device.matrix_tile, strict=True)
+        ]
+        wide = any(self.types[v].dtype in ("f32", "f64") for v in kernel.reads[:2])
+        rate = device.flops_per_s * (device.float32_rate if wide else 1.0)
+        flops = max(2.0 * batch * math.prod(padded), kernel.flops)
+        return flops / (rate * device.matrix_efficiency)
+
+    def _collective(self, kernel: Kernel) -> Cost:
+        op = kernel.op
+        assert isinstance(op, Collective)
+        seconds = self.network.seconds(op.kind, op.axes, kernel.moved_bytes)
+        return Cost(
+            flops=kernel.flops,
+            link_bytes=kernel.moved_bytes,
+            communication_seconds=seconds,
+            collectives=len(kernel.members),
+        )
+
+
+def total(costs: Sequence[Cost]) -> Cost:
+    """The sum, without an object for each step."""
+    return Cost(
+        flops=math.fsum([c.flops for c in costs]),
+        transcendentals=math.fsum([c.transcendentals for c in costs]),
+        memory_bytes=math.fsum([c.memory_bytes for c in costs]),
+        link_bytes=math.fsum([c.link_bytes for c in costs]),
+        compute_seconds=math.fsum([c.compute_seconds for c in costs]),
+        communication_seconds=math.fsum([c.communication_seconds for c in costs]),
+        kernels=math.fsum([c.kernels for c in costs]),
+        collectives=math.fsum([c.collectives for c in costs]),
+    )

@@ -1,0 +1,85 @@
+"""The timeline of a step: events on streams, and as a trace for viewers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from partir.spmd.program import Collective, SpmdOp, SpmdProgram
+
+_STREAMS = {"compute": 1, "communication": 2}
+
+
+class Event(NamedTuple):
+    """An op or a collective: its stream, start and duration in seconds.
+
+    `inner` are the events of one iteration, if it is a loop.
+    """
+
+    op: SpmdOp
+    stream: str
+    start: float
+    seconds: float
+    inner: tuple[Event, ...] = ()
+
+
+def event_name(program: SpmdProgram, event: Event) -> str:
+    """``dot_general`` or ``all_gather {B}``."""
+    if isinstance(event.op, Collective):
+        return f"{event.op.kind} {{{','.join(event.op.axes)}}}"
+    return program.program.ops[event.op.node].signature.name
+
+
+def event_source(program: SpmdProgram, event: Event) -> str:
+    """The user's line, and for a collective the value that it moves."""
+    ops = program.program.ops
+    if isinstance(event.op, Collective):
+        cause = event.op.cause
+        node = cause.consumer if cause.consumer is not None else cause.producer
+        place = f" ({ops[node].location})" if node is not None else ""
+        return f"{program.program.describe(cause.value)}{place}"
+    return str(ops[event.op.node].location)
+
+
+def perfetto(program: SpmdProgram, events: Iterable[Event], title: str) -> str:
+    """The timeline in the Chrome trace format, which Perfetto opens.
+
+    One process, a thread for each stream; times are microseconds. Within a loop one
+    iteration is shown, nested in the loop's own event.
+    """
+    made: list[dict[str, Any]] = [
+        {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": title}}
+    ]
+    made += [
+        {
+            "ph": "M",
+            "name": "thread_name",
+            "pid": 1,
+            "tid": number,
+            "args": {"name": name},
+        }
+        for name, number in _STREAMS.items()
+    ]
+    made += _entries(program, events, 0.0)
+    return json.dumps({"traceEvents": made, "displayTimeUnit": "ns"}, indent=0)
+
+
+def _entries(
+    program: SpmdProgram, events: Iterable[Event], offset: float
+) -> Iterator[dict[str, Any]]:
+    for event in events:
+        if not event.seconds:
+            continue
+        start = offset + event.start
+        yield {
+            "ph": "X",
+            "name": event_name(program, event),
+            "cat": event.stream,
+            "pid": 1,
+            "tid": _STREAMS[event.stream],
+            "ts": start * 1e6,
+            "dur": event.seconds * 1e6,
+            "args": {"source": event_source(program, event)},
+        }
+        yield from _entries(program, event.inner, start)
