@@ -53,7 +53,9 @@ def loss_fn(
 train_step = train_with(loss_fn)
 
 
-def example_args(config: Config | None = None) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def example_args(
+    config: Config | None = None,
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Shapes of ``train_step``'s arguments, as ``(args, kwargs)``."""
     config = config or Config()
     latent, hidden = config.latent, config.hidden

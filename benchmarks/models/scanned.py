@@ -27,7 +27,9 @@ def loss_fn(params: dict[str, Any], x: Array, y: Array) -> Array:
 train_step = train_with(loss_fn)
 
 
-def example_args(config: Config | None = None) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def example_args(
+    config: Config | None = None,
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Shapes of ``train_step``'s arguments, as ``(args, kwargs)``."""
     config = config or Config()
     shapes = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -384,6 +385,15 @@ def test_captured_values_and_effects() -> None:
 
     kept = partir.opaque(prints, "b _ -> b _")
     assert refused(kept, X).startswith("partir.opaque(prints) has effects (Debug)")
+
+
+def test_a_copy_in_another_process_can_be_partitioned() -> None:
+    args = jax.ShapeDtypeStruct((8, 4, 8, 8), "float64")
+    program = pickle.loads(pickle.dumps(partir.trace(lambda x: flash(x, x, x), args)))
+    p = partir.partition(program, MESH, [BATCH], strict=True)
+    assert p.out_specs == jax.P("B")
+    with pytest.raises(partir.PartitionError, match="function of the process that"):
+        p.stablehlo()
 
 
 def test_options_are_no_arrays() -> None:

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import partir.rules  # noqa: F401  (registers every family)
-from partir.ir.core import Signature
-from partir.rules.factor import Factor, notation
+from partir.rules.factor import Factor
 from partir.rules.nest import nest_of
-from partir.rules.registry import factors_of
+from partir.rules.registry import factors_of, rule_text
 from tests.rules.samples.sample import combine, traced, written
 
 _ADD = combine("add", "f32")
@@ -25,14 +24,6 @@ _CONVOLUTION = (
     "padding = dense<{0}> : tensor<1x2xi64>, feature_group_count = {1} : i64, "
     "batch_group_count = {2} : i64"
 )
-
-
-def shown(signature: Signature) -> str:
-    return notation(
-        factors_of(signature),
-        [len(t.shape) for t in signature.operands],
-        [len(t.shape) for t in signature.results],
-    )
 
 
 # Kind, types, attributes, region, rule. In alphabetical order.
@@ -300,7 +291,7 @@ WRITTEN = [
 @pytest.mark.parametrize(("kind", "types", "attrs", "region", "rule"), WRITTEN)
 def test_rule(kind: str, types: str, attrs: str, region: str, rule: str) -> None:
     kind = kind if "." in kind else f"stablehlo.{kind}"
-    assert shown(written(kind, types, attrs, region)) == rule
+    assert rule_text(written(kind, types, attrs, region)) == rule
 
 
 _X, _ROWS, _IDS = np.ones((4, 6)), np.ones((4, 2), np.int32), np.ones((8,), np.int32)
@@ -348,7 +339,7 @@ TRACED = [
 
 @pytest.mark.parametrize(("kind", "function", "args", "rules"), TRACED)
 def test_rule_of_what_jax_emits(kind, function, args, rules) -> None:
-    assert [shown(s) for s in traced(f"stablehlo.{kind}", function, *args)] == rules
+    assert [rule_text(s) for s in traced(f"stablehlo.{kind}", function, *args)] == rules
 
 
 def test_a_reshape_is_asked_again_inside_its_loops() -> None:

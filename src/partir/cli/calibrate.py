@@ -10,9 +10,9 @@ from typing import Any
 
 from partir.cli.sources import progress
 from partir.errors import PartitionError
-from partir.execute.measure import Measurement, measure_all, start_devices
+from partir.execute.measure import machine, measure_all, start_devices
 from partir.report.table import aligned
-from partir.simulate.calibration import Fit, fit_spec
+from partir.simulate.calibration import Fit, Measurement, fit_spec
 from partir.simulate.devices import user_folder
 
 
@@ -46,7 +46,7 @@ def run_calibrate(args: Namespace) -> None:
     count = start_devices(args.devices)
     with progress(f"measuring {count} devices"):
         measured = measure_all(count, quick=args.quick)
-    fit = fit_spec(args.name, count, measured)
+    fit = fit_spec(args.name, count, measured, **machine(count))
     path = Path(args.output) if args.output else user_folder() / f"{args.name}.toml"
     _write(path, fit)
     if args.json:

@@ -49,12 +49,20 @@ class Kept:
         return cls(fn, rule, tuple(operands), tuple(platforms), *settings)
 
 
+class Functions(dict[str, Kept]):
+    """Functions by id. A copy by pickle has none: functions are of their process."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """An empty one."""
+        return Functions, ()
+
+
 class Table:
     """Functions by id; equal ones have one."""
 
     def __init__(self) -> None:
         """Start empty."""
-        self.functions: dict[str, Kept] = {}
+        self.functions = Functions()
         self._ids: dict[Kept, str] = {}
 
     def add(self, name: str, kept: Kept) -> str:
@@ -95,7 +103,12 @@ def local_functions(functions: Mapping[str, Kept]) -> Any:
     """What the exporter asks: text of a function at its local types (`MakeText`)."""
 
     def make(name: str, symbol: str, operands: Types, results: Types) -> str:
-        kept = functions[name]
+        kept = functions.get(name)
+        if kept is None:
+            raise PartitionError(
+                f"partir.opaque({name}) is a function of the process that traced the "
+                "program: export it there"
+            )
         lowered = _lower(name, kept, operands)
         _require_results(name, kept, operands, results, lowered.out_info)
         module = lowered.compiler_ir()

@@ -1,11 +1,10 @@
 """StableHLO module -> `Program`: calls inlined, cheap producers cloned per use.
 
-MLIR objects live and die in this file. The bindings are those inside jaxlib.
+MLIR objects live and die in this folder. The bindings are those inside jaxlib.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,23 +14,15 @@ from jax._src.lib.mlir.dialects import hlo as stablehlo
 
 from partir.errors import PartitionError
 from partir.frontend.builder import Builder
-from partir.frontend.locations import Locations
+from partir.frontend.reader import MANUAL, MESH, RETURNS, TRANSPARENT, Reader
 from partir.ir.attributes import shardings
-from partir.ir.core import Lambda, Location, Op, Signature
+from partir.ir.core import Location
 from partir.ir.garbage import collection_paused
-from partir.ir.types import TensorType, opaque_type, tensor
+from partir.ir.types import TensorType
 
-_ARTIFACT_MAGIC = b"ML\xefR"
-# Ops that stand for their operand: annotations without a meaning of their own here.
-_TRANSPARENT = frozenset({"sdy.sharding_constraint", "sdy.propagation_barrier"})
 _TRANSPARENT_CALLS = frozenset({"Sharding", "SPMDFullToShardShape", "annotate"})
 _CONTROL = frozenset({"stablehlo.while", "stablehlo.case", "stablehlo.if"})
 _SYMBOLS = frozenset({"sdy.mesh"})
-# Layouts for another partitioner, on any op: ours to decide.
-_LAYOUTS = frozenset({"sdy.sharding", "mhlo.sharding"})
-_RETURNS = frozenset({"func.return", "stablehlo.return", "sdy.return"})
-# A shard_map: a local region. It remembers the mesh that it was written for.
-MANUAL, MESH = "sdy.manual_computation", "partir.mesh"
 
 
 def parse_module(source: str | bytes) -> Any:
@@ -55,21 +46,12 @@ def import_module(module: Any) -> Builder:
     return _Importer(module).run()
 
 
-class _Importer:
-    """Walks one module. Attribute, type and location spellings are read once each."""
+class _Importer(Reader):
+    """Walks one module, from `main` into every call and region."""
 
     def __init__(self, module: Any) -> None:
-        self.functions: dict[str, Any] = {}
-        for op in module.body.operations:
-            if "sym_name" in op.attributes:
-                self.functions[ir.StringAttr(op.attributes["sym_name"]).value] = op
-        self.module = module
+        super().__init__(module)
         self.builder = Builder()
-        self.locations = Locations()
-        self._types: dict[Any, TensorType] = {}
-        self._attrs: dict[Any, str] = {}
-        self._lambdas: dict[str, tuple[Lambda, ...]] = {}
-        self._depth = 0
 
     def run(self) -> Builder:
         main = self._main()
@@ -108,32 +90,6 @@ class _Importer:
             )
         return named
 
-    # Types, attributes
-
-    def type(self, mlir_type: Any) -> TensorType:
-        found = self._types.get(mlir_type)
-        if found is None:
-            found = self._types[mlir_type] = _read_type(mlir_type)
-        return found
-
-    def attrs(self, op: Any) -> dict[str, str]:
-        found = {}
-        known = self._attrs
-        attributes = op.attributes
-        for name in attributes:
-            if name in _LAYOUTS:
-                continue
-            try:
-                attr = attributes[name]
-            except TypeError:  # the bindings can't read a complex constant
-                found[name] = _attribute_text(op, name)
-                continue
-            text = known.get(attr)
-            if text is None:
-                text = known[attr] = str(attr)
-            found[name] = text
-        return found
-
     # Blocks and ops
 
     def block(self, block: Any, env: dict[Any, int]) -> tuple[int, ...]:
@@ -141,19 +97,19 @@ class _Importer:
         for op in block.operations:
             op = op.operation
             name = op.name
-            if name in _RETURNS:
+            if name in RETURNS:
                 return tuple([env[v] for v in op.operands])
             self.op(op, name, env)
         return ()
 
     def op(self, op: Any, name: str, env: dict[Any, int]) -> None:
         if name == "func.call":
-            self.inline(op, self._callee(op, "callee"), env)
+            self.inline(op, self.callee(op, "callee"), env)
         elif name == "stablehlo.composite":
-            self.inline(op, self._callee(op, "decomposition"), env)
+            self.inline(op, self.callee(op, "decomposition"), env)
         elif name in _CONTROL:
             self.control(op, name, env)
-        elif name in _TRANSPARENT or self._transparent_call(op, name):
+        elif name in TRANSPARENT or self._transparent_call(op, name):
             env.update(zip(op.results, [env[v] for v in op.operands], strict=True))
             self._annotate(op, env)
         elif name not in _SYMBOLS:
@@ -175,9 +131,6 @@ class _Importer:
         target = ir.StringAttr(op.attributes["call_target_name"]).value
         return target in _TRANSPARENT_CALLS
 
-    def _callee(self, op: Any, attribute: str) -> Any:
-        return self.functions[ir.FlatSymbolRefAttr(op.attributes[attribute]).value]
-
     def inline(self, op: Any, callee: Any, env: dict[Any, int]) -> None:
         block = callee.regions[0].blocks[0]
         operands = [env[v] for v in op.operands]
@@ -192,23 +145,12 @@ class _Importer:
         types = tuple([self.type(r.type) for r in results])
         attrs = self.attrs(op)
         if name == MANUAL:
-            attrs[MESH] = self._mesh_text(
-                attrs["in_shardings"] + attrs["out_shardings"]
-            )
+            attrs[MESH] = self.mesh_text(attrs["in_shardings"] + attrs["out_shardings"])
         location = self.locations.read(op.location)
         lambdas = self.lambdas(op, name) if len(op.regions) else ()
         made = self.builder.add(name, attrs, operands, types, location, lambdas)
         for result, value in zip(results, made, strict=True):
             env[result] = value
-
-    def _mesh_text(self, text: str) -> str:
-        """The mesh that shardings refer to, as ``B=4,M=2``."""
-        symbol = re.search(r"<@(\w+),", text)
-        if symbol is None or symbol.group(1) not in self.functions:
-            return ""
-        mesh = str(self.functions[symbol.group(1)].attributes["mesh"])
-        axes = re.findall(r'"(\w+)"\s*=\s*(\d+)', mesh)
-        return ",".join(f"{name}={size}" for name, size in axes)
 
     # Regions
 
@@ -236,98 +178,6 @@ class _Importer:
 
         return run
 
-    def lambdas(self, op: Any, name: str) -> tuple[Lambda, ...]:
-        return tuple(self._lambda(region, name) for region in op.regions)
-
-    def _lambda(self, region: Any, name: str) -> Lambda:
-        if not region.blocks:
-            return Lambda((), (), (), ())
-        block = region.blocks[0]
-        types: list[TensorType] = []
-        env: dict[Any, int] = {}
-        ops: list[Op] = []
-        arguments = _number(block.arguments, types, self.type)
-        env.update(zip(block.arguments, arguments, strict=True))
-        results = self._lambda_block(block, env, types, ops, name)
-        return Lambda(tuple(types), arguments, tuple(ops), results)
-
-    def _lambda_block(
-        self,
-        block: Any,
-        env: dict[Any, int],
-        types: list[TensorType],
-        ops: list[Op],
-        name: str,
-    ) -> tuple[int, ...]:
-        """Import a closed block's ops, calls inlined; returns what it yields."""
-        for op in block.operations:
-            op = op.operation
-            if any(v not in env for v in op.operands):
-                raise PartitionError(
-                    f"{name} at {self.locations.read(op.location)} has a region that "
-                    "reads values from outside; only while, case and if may do so"
-                )
-            operands = tuple(env[v] for v in op.operands)
-            if op.name in _RETURNS:
-                return operands
-            if op.name in _TRANSPARENT:
-                made = operands
-            elif (inner := self._inlined(op)) is not None:
-                inside = dict(zip(inner.arguments, operands, strict=True))
-                made = self._lambda_block(inner, inside, types, ops, name)
-            else:
-                made = _number(op.results, types, self.type)
-                ops.append(self._inner_op(op, operands, made, types))
-            env.update(zip(op.results, made, strict=True))
-        return ()
-
-    def _inlined(self, op: Any) -> Any:
-        """The block of a call, or of a local region that splits nothing further."""
-        if op.name == "func.call":
-            return self._callee(op, "callee").regions[0].blocks[0]
-        if op.name == MANUAL and not any(
-            any(dims)
-            for which in ("in_shardings", "out_shardings")
-            for dims in shardings(str(op.attributes[which]))
-        ):
-            return op.regions[0].blocks[0]
-        return None
-
-    def _inner_op(
-        self,
-        op: Any,
-        operands: tuple[int, ...],
-        made: tuple[int, ...],
-        types: list[Any],
-    ) -> Op:
-        signature = Signature.of(
-            op.name,
-            self.attrs(op),
-            tuple(types[v] for v in operands),
-            tuple(types[v] for v in made),
-            self.lambdas(op, op.name),
-        )
-        return Op(signature, operands, made, Location())
-
-
-def _attribute_text(op: Any, name: str) -> str:
-    """An attribute's spelling cut out of its op's, up to the bracket that closes it."""
-    text: str = op.get_asm(print_generic_op_form=True)
-    start = text.index(f"{name} = ") + len(name) + 3
-    depth = 0
-    for place in range(start, len(text)):
-        depth += (text[place] in "<[({") - (text[place] in ">])}")
-        if depth < 0 or (depth == 0 and text[place] == ","):
-            return text[start:place]
-    return text[start:]
-
-
-def _number(values: Any, types: list[TensorType], read: Any) -> tuple[int, ...]:
-    """New numbers for values, whose types are appended."""
-    first = len(types)
-    types.extend(read(value.type) for value in values)
-    return tuple(range(first, len(types)))
-
 
 def _changing(op: Any) -> tuple[bool, ...]:
     """Which operands of a while its body may return changed; the rest are captures."""
@@ -338,17 +188,6 @@ def _changing(op: Any) -> tuple[bool, ...]:
         argument != result
         for argument, result in zip(block.arguments, returned, strict=True)
     )
-
-
-def _read_type(mlir_type: Any) -> TensorType:
-    if not isinstance(mlir_type, ir.RankedTensorType):
-        return opaque_type(str(mlir_type))
-    if not mlir_type.has_static_shape:
-        raise PartitionError(
-            f"{mlir_type} has a size that is not known before running; partir needs "
-            "static shapes: lower the program for concrete shapes"
-        )
-    return tensor(tuple(mlir_type.shape), str(mlir_type.element_type))
 
 
 def _is_token(type_: TensorType) -> bool:

@@ -45,7 +45,7 @@ def reduce_form(
     reduced = ints(nest.signature.attrs["dimensions"])
     shape = nest.operand_types[0].shape
     tiled = [loop.factor.reduce for loop in nest.loops if loop.factor.reduce]
-    if not tiled or math.prod(shape[dim] for dim in reduced) > 1:
+    if not tiled or math.prod(shape[dim] for dim in reduced) != 1:
         return emit_default(nest, emitter, operands)
     count = len(nest.result_types)
     made: list[Ssa] = []

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from partir.ir.core import Signature
-from partir.rules.factor import Factor
+from partir.rules.factor import Factor, notation
 
 if TYPE_CHECKING:
     from partir.rules.local import LocalForm
@@ -106,6 +106,15 @@ def factors_of(signature: Signature) -> tuple[Factor, ...]:
     if found is None:
         return ()
     return tuple(factor for factor in found(signature) if factor.size > 1)
+
+
+def rule_text(signature: Signature) -> str:
+    """An op's rule in notation: ``(a, c), (c, b) -> (a, b) sum=c``."""
+    ranks = [
+        [len(type_.shape) for type_ in types]
+        for types in (signature.operands, signature.results)
+    ]
+    return notation(factors_of(signature), *ranks)
 
 
 def attrs_hook(kind: str) -> LocalAttrs | None:

@@ -2,7 +2,8 @@
 
 Within a node, rings: gathering V bytes over N devices takes ``V (N-1) / (N W)``, where
 W counts both directions if the axis wraps around, and every dimension that the axes
-have. Between nodes the network's bandwidth per device counts, and each phase handles
+have. In one shared memory the whole is copied, however many devices there are. Between
+nodes the network's bandwidth per device counts, and each phase handles
 only what its level adds: gather across nodes first, then within.
 """
 
@@ -55,7 +56,8 @@ class Network:
             group = self._groups[axes] = self._group(axes)
         if group.size == 1:
             return 0.0
-        transfer, steps = _TIMES[kind](group, count, self.device)
+        timer = _shared if self.device.topology == "shared" else _TIMES[kind]
+        transfer, steps = timer(group, count, self.device)
         share = self.device.collective_efficiency.get(kind, 1.0)
         return self.device.collective_seconds + transfer / share + steps
 
@@ -63,7 +65,7 @@ class Network:
         places = [self.places[axis] for axis in axes]
         inside = math.prod(p.inside for p in places)
         across = math.prod(p.across for p in places)
-        if self.device.topology == "switch":
+        if self.device.topology in ("switch", "shared"):
             steps = math.ceil(math.log2(inside)) if inside > 1 else 0
             rate = self.device.link_bytes_per_s
             return Group(inside, across, rate, inside, rate, steps, _tree(across))
@@ -125,6 +127,11 @@ def _permute(group: Group, count: float, device: DeviceSpec) -> tuple[float, flo
     if group.across > 1:
         return count / device.network_bytes_per_s, device.network_hop_seconds
     return count / group.line_rate, group.steps * device.hop_seconds
+
+
+def _shared(group: Group, count: float, device: DeviceSpec) -> tuple[float, float]:
+    """Copies within one memory: all bytes of the whole, however many devices."""
+    return count / group.rate, group.steps * device.hop_seconds
 
 
 _TIMES: dict[str, Timer] = {

@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 
 from partir.errors import PartitionError
 
-Topology = Literal["torus", "mesh", "ring", "line", "switch"]
+Topology = Literal["torus", "mesh", "ring", "line", "switch", "shared"]
 Order = Literal["program", "breadth_first"]
 
 _KINDS = (
@@ -44,6 +44,7 @@ class DeviceSpec:
             device's whole port in a switch.
         topology: how the devices of a node are joined. "torus" and "ring" wrap around
             where an axis has at least `wrap_size` devices; "mesh" and "line" don't.
+            "shared" is one memory for all: virtual devices of one machine.
         torus_dims: dimensions of a torus or mesh.
         wrap_size: smallest axis that has its wrap-around links.
         node_size: devices in a node; 0 for no limit.
@@ -57,6 +58,7 @@ class DeviceSpec:
         transcendental_flops: flops that a transcendental function counts for.
         kernel_seconds: time to start a kernel.
         collective_seconds: time to start a collective.
+        step_seconds: time to start a step.
         collective_efficiency: share of the links' bandwidth that each kind reaches.
         overlap: whether collectives run beside computation.
         order: order in which the compiler schedules kernels: "breadth_first" (as soon
@@ -95,6 +97,7 @@ class DeviceSpec:
     transcendental_flops: float = 10.0
     kernel_seconds: float = 2e-6
     collective_seconds: float = 0.0
+    step_seconds: float = 0.0
     collective_efficiency: Mapping[str, float] = field(default_factory=dict)
     overlap: bool = True
     order: Order = "breadth_first"
@@ -159,6 +162,7 @@ _NOT_NEGATIVE = (
     "transcendental_flops",
     "kernel_seconds",
     "collective_seconds",
+    "step_seconds",
     "combine_bytes",
 )
 

@@ -136,7 +136,7 @@ class Estimate:
     @property
     def seconds(self) -> float:
         """Time of the step."""
-        return self._run.seconds
+        return self._run.seconds + self.device.step_seconds
 
     @property
     def compute_seconds(self) -> float:
@@ -214,13 +214,18 @@ class Estimate:
             Alive(port.name, str(types[v]), types[v].bytes)
             for port, v in zip(source.arguments, body.arguments, strict=True)
         ]
-        names = {v: port.name for port, v in zip(source.arguments, body.arguments, strict=True)}
+        names = {
+            v: port.name
+            for port, v in zip(source.arguments, body.arguments, strict=True)
+        }
         found += [
             Alive(f"copy of {names[v]}", str(types[v]), types[v].bytes)
             for v in self._peak.copied
         ]
         makers = {v: k.op for k in self._kernels.kernels for v in k.writes}
-        makers |= {v: m for k in self._kernels.kernels for m in k.members for v in m.results}
+        makers |= {
+            v: m for k in self._kernels.kernels for m in k.members for v in m.results
+        }
         found += [
             Alive(value_name(source, makers[v], v), str(types[v]), types[v].bytes)
             for v in self._peak.alive
@@ -246,8 +251,8 @@ class Estimate:
     def __repr__(self) -> str:
         """Time, memory and use of the device."""
         return (
-            f"<{self.seconds * 1e3:.3f} ms ({self.compute_seconds * 1e3:.3f} computing, "
-            f"{self.communication_seconds * 1e3:.3f} communicating), peak "
+            f"<{self.seconds * 1e3:.3f} ms ({self.compute_seconds * 1e3:.3f} "
+            f"computing, {self.communication_seconds * 1e3:.3f} communicating), peak "
             f"{self.peak_bytes / 2**20:.1f} MiB, MFU {self.mfu:.1%} on "
             f"{self.device.name}>"
         )

@@ -19,12 +19,13 @@ class Role(IntEnum):
 
 
 _CHEAP = (
-    "abs add and bitcast_convert broadcast_in_dim ceil clamp compare complex concatenate "
-    "constant convert count_leading_zeros dynamic_slice floor gather imag iota is_finite "
-    "maximum minimum multiply negate not or pad popcnt real reduce_precision reverse "
-    "round_nearest_afz round_nearest_even select shift_left shift_right_arithmetic "
-    "shift_right_logical sign slice subtract transpose xor chlo.conj chlo.is_inf "
-    "chlo.is_neg_inf chlo.is_pos_inf chlo.next_after chlo.square partition_id"
+    "abs add and bitcast_convert broadcast_in_dim ceil clamp compare complex "
+    "concatenate constant convert count_leading_zeros dynamic_slice floor gather imag "
+    "iota is_finite maximum minimum multiply negate not or pad partition_id popcnt "
+    "real reduce_precision reverse round_nearest_afz round_nearest_even select "
+    "shift_left shift_right_arithmetic shift_right_logical sign slice subtract "
+    "transpose xor chlo.conj chlo.is_inf chlo.is_neg_inf chlo.is_pos_inf "
+    "chlo.next_after chlo.square"
 ).split()
 _COSTLY = (
     "atan2 cbrt cosine divide exponential exponential_minus_one log log_plus_one "

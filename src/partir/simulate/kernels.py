@@ -197,7 +197,7 @@ class Fuser:
         types = self.types
         found = _joined(leaves, op.operands)
         written = sum([types[v].bytes for v in op.results])
-        moved = sum([types[v].bytes for v in found]) + written
+        moved: float = sum([types[v].bytes for v in found]) + written
         if fact.window is not None:
             first = sum([types[v].bytes for v in leaves[op.operands[0]]])
             whole = first + written if fact.role is Role.UPDATE else first

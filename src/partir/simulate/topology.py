@@ -48,7 +48,7 @@ def place_axes(mesh: Mesh, device: DeviceSpec) -> dict[str, Place]:
             f"has {device.node_size} and there is no network between nodes "
             "(network_bytes_per_s is 0)"
         )
-    if device.topology == "switch":
+    if device.topology in ("switch", "shared"):
         return {a: Place((inside[a],), across[a], (False,)) for a in mesh}
     return _torus(mesh, device, inside, across)
 
@@ -68,7 +68,7 @@ def _levels(mesh: Mesh, device: DeviceSpec) -> tuple[dict[str, int], dict[str, i
             here = math.gcd(size, room)
         if here > room:
             raise PartitionError(
-                f'mesh {mesh} can\'t sit on {device.name} with links {given}: axis "'
+                f"mesh {mesh} can't sit on {device.name} with links {given}: axis \""
                 f'{axis}" of {size} is to lie within a node, which has room for {room} '
                 "more devices"
             )
@@ -110,9 +110,7 @@ def _dimensions(
             taken[axis] = tuple(_dimension(mesh, device, c, dims) for c in text)
     used = {d for own in taken.values() for d in own}
     free = [d for d in range(dims) if d not in used]
-    waiting = [
-        a for a in reversed(mesh.names) if inside[a] > 1 and not taken[a]
-    ]
+    waiting = [a for a in reversed(mesh.names) if inside[a] > 1 and not taken[a]]
     for axis in waiting:
         taken[axis] = (free.pop(),) if free else (dims - 1,)
     largest = sorted(waiting, key=lambda a: -inside[a])

@@ -1,0 +1,284 @@
+"""How close the simulator comes to XLA: flops, peak memory, step time.
+
+    python -m benchmarks.simulator_accuracy [flops memory time] [--json]
+
+Flops are compared with ``compiled.cost_analysis()``, peak memory with
+``memory_analysis()`` (arguments + temporaries + results that are not aliased), step
+time with measured runs on eight virtual CPU devices, under a spec that is calibrated
+just before, on matrix products, elementwise ops and collectives alone, not on models.
+
+Eight virtual devices on two cores measure total work, not parallel time. So does the
+calibration: all devices work at once, and each gets its share of the machine. Devices
+that compute the same thing twice cost twice as much here, where on real ones they
+would not; ranks within a model are what is compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+FLAG = "--xla_force_host_platform_device_count=8"
+if FLAG not in os.environ.get("XLA_FLAGS", ""):
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAG}".strip()
+
+import jax  # noqa: E402
+import jax.numpy as jnp  # noqa: E402
+
+from benchmarks.models import suite  # noqa: E402
+from benchmarks.tables import format_table  # noqa: E402
+from partir.execute.measure import machine, measure_all  # noqa: E402
+from partir.simulate.calibration import fit_spec  # noqa: E402
+
+DEVICES = 8
+
+
+# Flops and memory, from one compilation
+
+
+@dataclass(frozen=True)
+class Static:
+    """Figures of one model under one schedule, ours and XLA's."""
+
+    model: str
+    schedule: str
+    loops: bool
+    flops: float
+    xla_flops: float
+    peak_bytes: int
+    xla_bytes: int
+
+    @property
+    def flops_error(self) -> float:
+        """Relative error of flops."""
+        return self.flops / self.xla_flops - 1
+
+    @property
+    def memory_error(self) -> float:
+        """Relative error of peak memory."""
+        return self.peak_bytes / self.xla_bytes - 1
+
+
+def compare_static(device: Any) -> Iterator[Static]:
+    """Flops and memory of every small model under every schedule."""
+    for model in suite.small():
+        for name, schedule in model.schedules().items():
+            done = suite.partitioned(model, schedule, suite.MESHES[0], device=device)
+            compiled = done.compile().lower_abstract().compile()
+            memory = compiled.memory_analysis()
+            yield Static(
+                model=model.name,
+                schedule=name,
+                loops=model.loops,
+                flops=done.estimate.flops,
+                xla_flops=compiled.cost_analysis()["flops"],
+                peak_bytes=done.estimate.peak_bytes,
+                xla_bytes=memory.argument_size_in_bytes
+                + memory.temp_size_in_bytes
+                + memory.output_size_in_bytes
+                - memory.alias_size_in_bytes,
+            )
+
+
+def show_flops(rows: Sequence[Static]) -> str:
+    """Flops of loop-free programs: XLA counts a loop's body once."""
+    shown = [row for row in rows if not row.loops]
+    body = [
+        (r.model, r.schedule, f"{r.flops:.5g}", f"{r.xla_flops:.5g}", _percent(r))
+        for r in shown
+    ]
+    worst = max(abs(r.flops_error) for r in shown)
+    table = format_table(("model", "schedule", "ours", "XLA", "error"), body)
+    return f"Flops per device\n{table}\nworst {worst:.2%}"
+
+
+def _percent(row: Static) -> str:
+    return f"{row.flops_error:+.2%}"
+
+
+def show_memory(rows: Sequence[Static]) -> str:
+    """Peak memory per model and schedule."""
+    body = [
+        (
+            r.model,
+            r.schedule,
+            f"{r.peak_bytes / 2**20:.2f}",
+            f"{r.xla_bytes / 2**20:.2f}",
+            f"{r.memory_error:+.1%}",
+        )
+        for r in rows
+    ]
+    errors = [abs(r.memory_error) for r in rows]
+    table = format_table(("model", "schedule", "MiB", "XLA MiB", "error"), body)
+    summary = f"median {statistics.median(errors):.1%}, worst {max(errors):.1%}"
+    return f"Peak memory per device\n{table}\n{summary}"
+
+
+# Time
+
+
+@dataclass(frozen=True)
+class Timed:
+    """Measured and predicted time of one model under one schedule on one mesh."""
+
+    model: str
+    schedule: str
+    mesh: str
+    seconds: float
+    spread: float  # of the measurement: median over best
+    predicted: float
+
+
+def calibrated(quick: bool) -> Any:
+    """A spec of this machine, measured now."""
+    measured = measure_all(DEVICES, quick=quick)
+    return fit_spec("this machine", DEVICES, measured, **machine(DEVICES)).spec
+
+
+def time_model(model: Any, device: Any, rounds: int) -> list[Timed]:
+    """All schedules in turn, several times over, so that all see the same noise."""
+    cases = []
+    for axes in suite.MESHES:
+        for name, schedule in model.schedules().items():
+            used = {tactic.axis for tactic in schedule}
+            if any(axes[axis] == 1 for axis in used) or (axes["B"] > 4 and not used):
+                continue
+            done = suite.partitioned(model, schedule, axes, device=device)
+            cases.append((name, done, _runner(done)))
+    times: list[list[float]] = [[] for _ in cases]
+    for _ in range(rounds):
+        for number, (_, _, run) in enumerate(cases):
+            start = time.perf_counter()
+            run()
+            times[number].append(time.perf_counter() - start)
+    return [
+        Timed(
+            model=model.name,
+            schedule=name,
+            mesh=str(done.mesh),
+            seconds=min(found),
+            spread=statistics.median(found) / min(found) - 1,
+            predicted=done.estimate.seconds,
+        )
+        for (name, done, _), found in zip(cases, times, strict=True)
+    ]
+
+
+def _runner(done: Any) -> Any:
+    """A function that runs one step on state that it keeps."""
+    compiled = done.compile()
+    shapes = compiled.plan.in_avals
+    leaves = [jnp.ones(a.shape, a.dtype) * (a.dtype == jnp.float32) for a in shapes]
+    call = done._interface.call
+    args, _ = jax.tree_util.tree_unflatten(call.tree, leaves)
+    state: list[Any] = list(done.shard(*args))
+
+    def run() -> None:
+        params, opt_state, loss = compiled(*state)
+        state[:2] = params, opt_state
+        jax.block_until_ready(loss)
+        jax.block_until_ready(params)
+
+    run()
+    return run
+
+
+def rank_correlation(rows: Sequence[Timed]) -> float:
+    """Spearman's, between measured and predicted times."""
+    first = _ranks([row.seconds for row in rows])
+    second = _ranks([row.predicted for row in rows])
+    middle = (len(rows) - 1) / 2
+    top = sum((a - middle) * (b - middle) for a, b in zip(first, second, strict=True))
+    return top / sum((a - middle) ** 2 for a in first)
+
+
+def _ranks(values: Sequence[float]) -> list[int]:
+    order = sorted(range(len(values)), key=values.__getitem__)
+    ranks = [0] * len(values)
+    for rank, number in enumerate(order):
+        ranks[number] = rank
+    return ranks
+
+
+def regret(rows: Sequence[Timed]) -> float:
+    """How much slower the schedule predicted best is than the one measured best."""
+    chosen = min(rows, key=lambda row: row.predicted)
+    return chosen.seconds / min(row.seconds for row in rows) - 1
+
+
+def show_times(rows: Sequence[Timed]) -> str:
+    """A table per model, and its rank correlation."""
+    parts, correlations = [], []
+    for name in dict.fromkeys(row.model for row in rows):
+        own = sorted((r for r in rows if r.model == name), key=lambda r: r.seconds)
+        body = [
+            (
+                row.schedule,
+                row.mesh,
+                f"{row.seconds * 1e3:.1f}",
+                f"{row.predicted * 1e3:.1f}",
+                f"{row.spread:.0%}",
+            )
+            for row in own
+        ]
+        head = ("schedule", "mesh", "measured ms", "predicted ms", "noise")
+        correlations.append(rank_correlation(own))
+        summary = (
+            f"rank correlation {correlations[-1]:.3f}; best by prediction "
+            f"{regret(own):.1%} slower than the best"
+        )
+        parts.append(f"{name}\n{format_table(head, body)}\n{summary}")
+    median = statistics.median(correlations)
+    parts.append(
+        f"rank correlation: median {median:.3f}, least {min(correlations):.3f}"
+    )
+    return "\n\n".join(parts)
+
+
+# Command line
+
+
+def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description="Accuracy of the simulator.")
+    what = ["flops", "memory", "time"]
+    parser.add_argument("what", nargs="*", default=what, metavar="flops|memory|time")
+    parser.add_argument("--device", default="cpu", help="spec for flops and memory")
+    parser.add_argument("--rounds", type=int, default=15, help="runs of each step")
+    parser.add_argument("--quick", action="store_true", help="calibrate quickly")
+    parser.add_argument("--json", action="store_true", help="print JSON instead")
+    return parser.parse_args(argv)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Compare what was asked for and print it."""
+    options = parse_arguments(argv)
+    found: dict[str, Any] = {"jax": jax.__version__, "date": time.strftime("%Y-%m-%d")}
+    texts = [f"jax {found['jax']}, {found['date']}, {DEVICES} virtual CPU devices"]
+    if "flops" in options.what or "memory" in options.what:
+        static = list(compare_static(options.device))
+        found["static"] = [asdict(row) for row in static]
+        shown = {"flops": show_flops, "memory": show_memory}
+        texts += [shown[w](static) for w in options.what if w in shown]
+    if "time" in options.what:
+        spec = calibrated(options.quick)
+        rows = [
+            row
+            for model in suite.large()
+            for row in time_model(model, spec, options.rounds)
+        ]
+        found |= {"spec": asdict(spec), "times": [asdict(row) for row in rows]}
+        texts.append(show_times(rows))
+    print(json.dumps(found, indent=1) if options.json else "\n\n".join(texts))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

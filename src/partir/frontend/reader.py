@@ -1,0 +1,183 @@
+"""Reading MLIR: types, attributes, locations, and closed regions as `Lambda`s."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from jax._src.lib.mlir import ir
+
+from partir.errors import PartitionError
+from partir.frontend.locations import Locations
+from partir.ir.attributes import shardings
+from partir.ir.core import Lambda, Location, Op, Signature
+from partir.ir.types import TensorType, opaque_type, tensor
+
+# Ops that stand for their operand: annotations without a meaning of their own here.
+TRANSPARENT = frozenset({"sdy.sharding_constraint", "sdy.propagation_barrier"})
+RETURNS = frozenset({"func.return", "stablehlo.return", "sdy.return"})
+# A shard_map: a local region. It remembers the mesh that it was written for.
+MANUAL, MESH = "sdy.manual_computation", "partir.mesh"
+# Layouts for another partitioner, on any op: ours to decide.
+_LAYOUTS = frozenset({"sdy.sharding", "mhlo.sharding"})
+
+
+class Reader:
+    """Reads each distinct type, attribute and location of a module once."""
+
+    def __init__(self, module: Any) -> None:
+        """Index the module's functions and meshes by their names."""
+        self.functions: dict[str, Any] = {}
+        for op in module.body.operations:
+            if "sym_name" in op.attributes:
+                self.functions[ir.StringAttr(op.attributes["sym_name"]).value] = op
+        self.locations = Locations()
+        self._types: dict[Any, TensorType] = {}
+        self._attrs: dict[Any, str] = {}
+
+    # Types, attributes
+
+    def type(self, mlir_type: Any) -> TensorType:
+        """A value's type."""
+        found = self._types.get(mlir_type)
+        if found is None:
+            found = self._types[mlir_type] = _read_type(mlir_type)
+        return found
+
+    def attrs(self, op: Any) -> dict[str, str]:
+        """An op's attributes in MLIR's spelling, less layouts."""
+        found = {}
+        known = self._attrs
+        attributes = op.attributes
+        for name in attributes:
+            if name in _LAYOUTS:
+                continue
+            try:
+                attr = attributes[name]
+            except TypeError:  # the bindings can't read a complex constant
+                found[name] = _attribute_text(op, name)
+                continue
+            text = known.get(attr)
+            if text is None:
+                text = known[attr] = str(attr)
+            found[name] = text
+        return found
+
+    def callee(self, op: Any, attribute: str) -> Any:
+        """The function that an attribute names."""
+        return self.functions[ir.FlatSymbolRefAttr(op.attributes[attribute]).value]
+
+    def mesh_text(self, text: str) -> str:
+        """The mesh that shardings refer to, as ``B=4,M=2``."""
+        symbol = re.search(r"<@(\w+),", text)
+        if symbol is None or symbol.group(1) not in self.functions:
+            return ""
+        mesh = str(self.functions[symbol.group(1)].attributes["mesh"])
+        axes = re.findall(r'"(\w+)"\s*=\s*(\d+)', mesh)
+        return ",".join(f"{name}={size}" for name, size in axes)
+
+    # Closed regions
+
+    def lambdas(self, op: Any, name: str) -> tuple[Lambda, ...]:
+        """An op's regions, which must read nothing from outside."""
+        return tuple(self._lambda(region, name) for region in op.regions)
+
+    def _lambda(self, region: Any, name: str) -> Lambda:
+        if not region.blocks:
+            return Lambda((), (), (), ())
+        block = region.blocks[0]
+        types: list[TensorType] = []
+        env: dict[Any, int] = {}
+        ops: list[Op] = []
+        arguments = _number(block.arguments, types, self.type)
+        env.update(zip(block.arguments, arguments, strict=True))
+        results = self._lambda_block(block, env, types, ops, name)
+        return Lambda(tuple(types), arguments, tuple(ops), results)
+
+    def _lambda_block(
+        self,
+        block: Any,
+        env: dict[Any, int],
+        types: list[TensorType],
+        ops: list[Op],
+        name: str,
+    ) -> tuple[int, ...]:
+        """Import a closed block's ops, calls inlined; returns what it yields."""
+        for op in block.operations:
+            op = op.operation
+            if any(v not in env for v in op.operands):
+                raise PartitionError(
+                    f"{name} at {self.locations.read(op.location)} has a region that "
+                    "reads values from outside; only while, case and if may do so"
+                )
+            operands = tuple(env[v] for v in op.operands)
+            if op.name in RETURNS:
+                return operands
+            if op.name in TRANSPARENT:
+                made = operands
+            elif (inner := self._inlined(op)) is not None:
+                inside = dict(zip(inner.arguments, operands, strict=True))
+                made = self._lambda_block(inner, inside, types, ops, name)
+            else:
+                made = _number(op.results, types, self.type)
+                ops.append(self._inner_op(op, operands, made, types))
+            env.update(zip(op.results, made, strict=True))
+        return ()
+
+    def _inlined(self, op: Any) -> Any:
+        """The block of a call, or of a local region that splits nothing further."""
+        if op.name == "func.call":
+            return self.callee(op, "callee").regions[0].blocks[0]
+        if op.name == MANUAL and not any(
+            any(dims)
+            for which in ("in_shardings", "out_shardings")
+            for dims in shardings(str(op.attributes[which]))
+        ):
+            return op.regions[0].blocks[0]
+        return None
+
+    def _inner_op(
+        self,
+        op: Any,
+        operands: tuple[int, ...],
+        made: tuple[int, ...],
+        types: list[Any],
+    ) -> Op:
+        signature = Signature.of(
+            op.name,
+            self.attrs(op),
+            tuple(types[v] for v in operands),
+            tuple(types[v] for v in made),
+            self.lambdas(op, op.name),
+        )
+        return Op(signature, operands, made, Location())
+
+
+def _attribute_text(op: Any, name: str) -> str:
+    """An attribute's spelling cut out of its op's, up to the bracket that closes it."""
+    text: str = op.get_asm(print_generic_op_form=True)
+    start = text.index(f"{name} = ") + len(name) + 3
+    depth = 0
+    for place in range(start, len(text)):
+        depth += (text[place] in "<[({") - (text[place] in ">])}")
+        if depth < 0 or (depth == 0 and text[place] == ","):
+            return text[start:place]
+    return text[start:]
+
+
+def _number(values: Any, types: list[TensorType], read: Any) -> tuple[int, ...]:
+    """New numbers for values, whose types are appended."""
+    first = len(types)
+    types.extend(read(value.type) for value in values)
+    return tuple(range(first, len(types)))
+
+
+def _read_type(mlir_type: Any) -> TensorType:
+    if not isinstance(mlir_type, ir.RankedTensorType):
+        return opaque_type(str(mlir_type))
+    if not mlir_type.has_static_shape:
+        raise PartitionError(
+            f"{mlir_type} has a size that is not known before running; partir needs "
+            "static shapes: lower the program for concrete shapes"
+        )
+    return tensor(tuple(mlir_type.shape), str(mlir_type.element_type))

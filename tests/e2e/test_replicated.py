@@ -1,0 +1,108 @@
+"""Ops computed whole though an axis tiles what they read: listed, or refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import partir
+from tests.e2e.compare import MESH, assert_same
+
+COLUMNS = partir.ManualPartition({"x": 1}, axis="M", name="columns")
+ROWS = partir.ManualPartition({"x": 0}, axis="M", name="rows")
+BOTH = partir.ManualPartition({"x": 0, "w": 1}, axis="M", name="both")
+
+pytestmark = pytest.mark.usefixtures("double")
+
+
+def order(x: Any) -> Any:
+    return jnp.sin(jnp.sort(jnp.cos(x), axis=1))
+
+
+def product(x: Any, w: Any) -> Any:
+    return jnp.tanh(x @ w)
+
+
+def looped(x: Any) -> Any:
+    def body(carry: Any, _: None) -> Any:
+        return jnp.sort(carry, axis=1) * 0.5, None
+
+    return jax.lax.scan(body, x, None, length=3)[0]
+
+
+def argument(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=shape)
+
+
+def only(record: partir.Partitioned) -> Any:
+    (found,) = record.replicated_ops
+    return found
+
+
+def test_nothing_to_report() -> None:
+    record = partir.partition(order, MESH, [ROWS], args=(argument(8, 8),), strict=True)
+    assert record.replicated_ops == ()
+
+
+@pytest.mark.parametrize("fn", [order, looped])
+def test_no_loop_along_the_tiled_dimension(fn: Any) -> None:
+    x = argument(8, 8)
+    record = partir.partition(fn, MESH, [COLUMNS], args=(x,))
+    found = only(record)
+    assert (found.kind, found.axis) == ("stablehlo.sort", "M")
+    assert "no loop along the dimension" in found.reason
+    line = fn.__code__.co_firstlineno
+    assert "test_replicated.py" in found.source
+    assert line < int(found.source.partition(".py:")[2].split()[0]) <= line + 3
+    assert_same(record.compile()(x), jax.jit(fn)(x))
+
+
+def test_a_conflict() -> None:
+    x, w = argument(8, 8), argument(8, 8)
+    record = partir.partition(product, MESH, [BOTH], args=(x, w))
+    found = only(record)
+    assert found.kind == "stablehlo.dot_general"
+    assert "disagree" in found.reason
+    assert_same(record.compile()(x, w), jax.jit(product)(x, w))
+
+
+def test_no_rule() -> None:
+    text = """
+    module {
+      func.func @main(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+        %0 = stablehlo.custom_call @unheard_of(%x) : (tensor<8x4xf32>) -> tensor<8x4xf32>
+        return %0 : tensor<8x4xf32>
+      }
+    }"""
+    rows = partir.ManualPartition({"arg0": 0}, axis="M", name="rows")
+    record = partir.partition(partir.load(text), MESH, [rows])
+    found = only(record)
+    assert (found.kind, found.reason) == ("stablehlo.custom_call", "it has no rule")
+    with pytest.raises(partir.PartitionError, match="no rule"):
+        partir.partition(partir.load(text), MESH, [rows], strict=True)
+
+
+def test_what_is_kept_whole_by_request_is_not_listed() -> None:
+    def whole(partition: partir.Partition) -> None:
+        partition.tile("x", 0, "M")
+        partition.atomic("x", "M", at="uses")
+
+    tactic = type("Whole", (), {"name": "whole", "apply": staticmethod(whole)})()
+    record = partir.partition(order, MESH, [tactic], args=(argument(8, 8),), strict=True)
+    assert record.collectives["all_gather"] == 1
+
+
+@pytest.mark.parametrize(
+    ("fn", "schedule", "shapes"),
+    [(order, [COLUMNS], [(8, 8)]), (product, [BOTH], [(8, 8), (8, 8)])],
+)
+def test_strict(fn: Any, schedule: Any, shapes: Any) -> None:
+    args = tuple(argument(*shape) for shape in shapes)
+    with pytest.raises(partir.PartitionError, match=r"test_replicated\.py"):
+        partir.partition(fn, MESH, schedule, args=args, strict=True)
+    with pytest.raises(partir.PartitionError, match='whole on "M"'):
+        partir.jit(fn, MESH, schedule, strict=True)(*args)
