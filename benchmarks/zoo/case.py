@@ -22,11 +22,15 @@ Step = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Case:
-    """A step, its arguments, and a schedule over a mesh with axes B and M."""
+    """A step, its arguments, and a schedule over a mesh with axes B and M.
+
+    `whole` are kinds of ops that this schedule leaves computed whole.
+    """
 
     step: Step
     args: tuple[Any, ...]
     schedule: Sequence[partir.ManualPartition]
+    whole: frozenset[str] = frozenset()
 
 
 @contextlib.contextmanager
@@ -98,10 +102,11 @@ def training_case(
     params: Any,
     batch: tuple[Any, ...],
     schedule: Sequence[partir.ManualPartition],
+    whole: frozenset[str] = frozenset(),
 ) -> Case:
     """A case that trains with Adam; `schedule` sees params, opt_state and batch/0 …."""
     step, init = adam_step(loss_fn)
-    return Case(step, (params, jax.jit(init)(params), *batch), schedule)
+    return Case(step, (params, jax.jit(init)(params), *batch), schedule, whole)
 
 
 def tactics(

@@ -41,9 +41,7 @@ def gumbel_muzero() -> Case:
         found = mctx.gumbel_muzero_policy(
             params=jax.lax.stop_gradient(params),
             rng_key=key,
-            root=mctx.RootFnOutput(
-                prior_logits=logits, value=value, embedding=state
-            ),
+            root=mctx.RootFnOutput(prior_logits=logits, value=value, embedding=state),
             recurrent_fn=_recurrent,
             num_simulations=4,
         )
@@ -54,4 +52,6 @@ def gumbel_muzero() -> Case:
 
     batch = floats(0, BATCH, WIDTH), jax.random.PRNGKey(0)
     schedule = tactics({"batch/0": 0}, {"params/dynamics": 1})
-    return training_case(loss, drawn(structs), batch, schedule)
+    # The state's width, which M tiles, is where the action is appended to it.
+    whole = frozenset({"stablehlo.concatenate"})
+    return training_case(loss, drawn(structs), batch, schedule, whole)

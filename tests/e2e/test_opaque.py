@@ -170,6 +170,19 @@ def test_vmap_adds_a_dimension(nested: bool) -> None:
     assert p.in_specs[2] == jax.P(None, "B", "M")
 
 
+def test_inside_a_shard_map_of_the_model() -> None:
+    def mapped(x: Array) -> Array:
+        spec = jax.P("B", "M")
+        local = jax.shard_map(
+            lambda x: flash(x, x, x), in_specs=spec, out_specs=spec, check_vma=False
+        )
+        return 2 * local(x)
+
+    x = normal(0, 8, 4, 8, 8)
+    p = partir.partition(mapped, MESH, [], args=(x,))
+    assert_same(p.compile()(x), 2 * attention(x, x, x))
+
+
 def test_outside_it_is_the_function_itself() -> None:
     q, k, v = (normal(i, 2, 3, 8, 4) for i in range(3))
     assert_same(flash(q, k, v), attention(q, k, v))
@@ -213,6 +226,32 @@ def test_linear_algebra() -> None:
     x = normal(0, 8, 5, 5) + 5 * jnp.eye(5)
     p = agree(residual, [BATCH], x, normal(1, 8, 5), strict=True)
     assert sum(p.collectives.values()) == 0
+
+
+def test_foreign_function_with_a_rule() -> None:
+    """What jnp.linalg.cholesky calls on a CPU, called by hand."""
+    jnp.linalg.cholesky(jnp.eye(2))  # LAPACK is looked for at its first use
+
+    def cholesky(x: Array) -> Array:
+        types = (
+            jax.ShapeDtypeStruct(x.shape, x.dtype),
+            jax.ShapeDtypeStruct(x.shape[:1], "int32"),
+        )
+        columns = (0, 2, 1)
+        call = jax.ffi.ffi_call(
+            "lapack_dpotrf_ffi",
+            types,
+            input_layouts=[columns],
+            output_layouts=[columns, None],
+        )
+        return jnp.tril(call(x, uplo=np.uint8(ord("L")))[0])
+
+    x = normal(0, 8, 5, 5)
+    x = x @ x.transpose(0, 2, 1) + jnp.eye(5)
+    with partir.rule("lapack_dpotrf_ffi", "b _ _ -> b _ _, b"):
+        p = agree(lambda x: cholesky(x), [BATCH], x, strict=True)
+    assert sum(p.collectives.values()) == 0
+    assert_same(cholesky(x), jnp.linalg.cholesky(x))
 
 
 def project(x: Array, w: Array) -> Array:

@@ -73,9 +73,9 @@ def test_a_conflict() -> None:
 def test_no_rule() -> None:
     text = """
     module {
-      func.func @main(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
-        %0 = stablehlo.custom_call @unheard_of(%x) : (tensor<8x4xf32>) -> tensor<8x4xf32>
-        return %0 : tensor<8x4xf32>
+      func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+        %0 = stablehlo.custom_call @unheard_of(%x) : (tensor<8xf32>) -> tensor<8xf32>
+        return %0 : tensor<8xf32>
       }
     }"""
     rows = partir.ManualPartition({"arg0": 0}, axis="M", name="rows")
@@ -92,7 +92,9 @@ def test_what_is_kept_whole_by_request_is_not_listed() -> None:
         partition.atomic("x", "M", at="uses")
 
     tactic = type("Whole", (), {"name": "whole", "apply": staticmethod(whole)})()
-    record = partir.partition(order, MESH, [tactic], args=(argument(8, 8),), strict=True)
+    record = partir.partition(
+        order, MESH, [tactic], args=(argument(8, 8),), strict=True
+    )
     assert record.collectives["all_gather"] == 1
 
 

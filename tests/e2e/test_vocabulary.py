@@ -1,4 +1,4 @@
-"""An embedding tiled on its vocabulary: masked lookups, tiled logits, local gradients."""
+"""An embedding tiled on its vocabulary: masked lookups, tiled logits."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -31,7 +31,7 @@ class Step:
     state: State
     actions: tuple[Action, ...]
     names: Values
-    setting: Setting = Setting()
+    setting: Setting = field(default_factory=Setting)
 
     @cached_property
     def spmd(self) -> SpmdProgram:

@@ -27,7 +27,7 @@ _REPEATS = 12
 
 
 def start_devices(count: int) -> int:
-    """Start jax with so many virtual devices if it runs on a CPU; how many there are."""
+    """Start jax, on a CPU with so many virtual devices; how many there are."""
     with suppress(RuntimeError):  # jax has started already
         jax.config.update("jax_num_cpu_devices", count)
     there = len(jax.devices())

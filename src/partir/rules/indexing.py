@@ -12,10 +12,8 @@ from partir.rules.monoids import additive
 from partir.rules.nest import Nest
 from partir.rules.positions import (
     all_of,
-    clamped,
-    shifted,
+    located,
     signed,
-    within,
     without_strangers,
 )
 from partir.rules.registry import local_attrs, local_form, rule
@@ -101,9 +99,8 @@ def _local_starts(
     made = [signed(emitter, start) for start in starts]
     masks = []
     for dim in single:
-        start = clamped(emitter, made[dim], whole[dim])
-        made[dim] = shifted(nest, emitter, start, dim)
-        masks.append(within(nest, emitter, made[dim], dim))
+        made[dim], mask = located(nest, emitter, made[dim], dim)
+        masks.append(mask)
     return made, all_of(emitter, masks)
 
 

@@ -14,10 +14,9 @@ from partir.rules.nest import Nest
 from partir.rules.positions import (
     Columns,
     all_of,
-    clamped,
+    located,
     shifted,
     signed,
-    within,
     without_strangers,
 )
 from partir.rules.registry import local_attrs, local_form, rule
@@ -155,9 +154,9 @@ def gather_form(
     masks = []
     for dim in tiled:
         place = lookup.addressed.index(dim)
-        column = clamped(emitter, columns.items[place], lookup.operand[dim])
-        columns.items[place] = column = shifted(nest, emitter, column, dim)
-        masks.append(columns.without_vector(within(nest, emitter, column, dim)))
+        column, mask = located(nest, emitter, columns.items[place], dim)
+        columns.items[place] = column
+        masks.append(columns.without_vector(mask))
     found = (operands[0], columns.joined())
     (made,) = emit_default(nest, emitter, found)
     places = [place for _, place, _ in lookup.positions]

@@ -60,12 +60,18 @@ def shifted(nest: Nest, emitter: Emitter, indices: Ssa, dim: int) -> Ssa:
     return binary(emitter, "subtract", indices, spread(emitter, offset, indices.type))
 
 
-def within(nest: Nest, emitter: Emitter, shifted: Ssa, dim: int) -> Ssa:
-    """Which indices, counted from the tile's start, lie in the tile."""
+def located(nest: Nest, emitter: Emitter, indices: Ssa, dim: int) -> tuple[Ssa, Ssa]:
+    """Indices into a tiled dimension of the first operand, counted in the tile.
+
+    Out of range, they count as the nearest in range of the whole. With them, which
+    of them lie in this tile; the others are brought into it, though ops do so too:
+    XLA joins a slice to the one that makes the tile, and forgets about it there.
+    """
+    whole = nest.signature.operands[0].shape[dim]
     size = nest.operand_types[0].shape[dim]
-    zero, end = (constant(emitter, shifted.type, str(n)) for n in (0, size))
-    above = compared(emitter, shifted, "GE", zero)
-    return binary(emitter, "and", above, compared(emitter, shifted, "LT", end))
+    found = shifted(nest, emitter, clamped(emitter, indices, whole), dim)
+    inside = clamped(emitter, found, size)
+    return inside, compared(emitter, found, "EQ", inside)
 
 
 def all_of(emitter: Emitter, masks: Sequence[Ssa]) -> Ssa:

@@ -207,29 +207,23 @@ class Estimate:
 
     @cached_property
     def alive_at_peak(self) -> tuple[Alive, ...]:
-        """What is in memory at the peak, by source name, the largest first."""
+        """What is in memory at the peak, by source name, the largest first.
+
+        Buffers that are lent to others are listed with those that use them.
+        """
         types, source = self.program.types, self.program.program
-        body = self.program.body
-        found = [
-            Alive(port.name, str(types[v]), types[v].bytes)
-            for port, v in zip(source.arguments, body.arguments, strict=True)
+        body, kernels = self.program.body, self._kernels.kernels
+        ports = zip(source.arguments, body.arguments, strict=True)
+        names = {value: port.name for port, value in ports}
+        makers = {v: k.op for k in kernels for v in k.writes}
+        makers |= {v: m for k in kernels for m in k.members for v in m.results}
+        named = [
+            *names.items(),
+            *((v, f"copy of {names[v]}") for v in self._peak.copied),
+            *((body.results[n], source.results[n].name) for n in self._peak.results),
+            *((v, value_name(source, makers[v], v)) for v in self._peak.alive),
         ]
-        names = {
-            v: port.name
-            for port, v in zip(source.arguments, body.arguments, strict=True)
-        }
-        found += [
-            Alive(f"copy of {names[v]}", str(types[v]), types[v].bytes)
-            for v in self._peak.copied
-        ]
-        makers = {v: k.op for k in self._kernels.kernels for v in k.writes}
-        makers |= {
-            v: m for k in self._kernels.kernels for m in k.members for v in m.results
-        }
-        found += [
-            Alive(value_name(source, makers[v], v), str(types[v]), types[v].bytes)
-            for v in self._peak.alive
-        ]
+        found = [Alive(name, str(types[v]), types[v].bytes) for v, name in named]
         return tuple(sorted(found, key=lambda one: -one.bytes))
 
     # As text and data

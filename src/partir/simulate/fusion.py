@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from partir.rules.nest import Nest
+from partir.simulate.kinds import canonical
 
 
 class Role(IntEnum):
@@ -25,7 +26,8 @@ _CHEAP = (
     "real reduce_precision reverse round_nearest_afz round_nearest_even select "
     "shift_left shift_right_arithmetic shift_right_logical sign slice subtract "
     "transpose xor chlo.conj chlo.is_inf chlo.is_neg_inf chlo.is_pos_inf "
-    "chlo.next_after chlo.square"
+    "chlo.constant_like chlo.mulhi chlo.next_after chlo.square "
+    "dynamic_broadcast_in_dim dynamic_iota broadcast torch_index_select"
 ).split()
 _COSTLY = (
     "atan2 cbrt cosine divide exponential exponential_minus_one log log_plus_one "
@@ -33,12 +35,15 @@ _COSTLY = (
     "chlo.asinh chlo.atan chlo.atanh chlo.bessel_i1e chlo.cosh chlo.digamma chlo.erf "
     "chlo.erf_inv chlo.erfc chlo.lgamma chlo.polygamma chlo.sinh chlo.tan chlo.zeta"
 ).split()
-_ROOT = "map reduce reduce_window".split()
+_ROOT = (
+    "batch_norm_inference batch_norm_training batch_norm_grad map reduce reduce_window"
+).split()
 _UPDATE = "dynamic_update_slice scatter".split()
 
 
 def _table() -> dict[str, Role]:
-    roles = {"stablehlo.reshape": Role.VIEW}
+    views = ("stablehlo.reshape", "stablehlo.dynamic_reshape")
+    roles = dict.fromkeys(views, Role.VIEW)
     lists = {
         Role.CHEAP: _CHEAP,
         Role.COSTLY: _COSTLY,
@@ -56,7 +61,7 @@ _ROLES = _table()
 
 def role_of(nest: Nest) -> Role:
     """Role of an op; kinds without an entry read and write memory."""
-    return _ROLES.get(nest.signature.kind, Role.OPAQUE)
+    return _ROLES.get(canonical(nest.signature), Role.OPAQUE)
 
 
 _REPEATED = {"stablehlo.broadcast_in_dim", "stablehlo.constant", "stablehlo.iota"}

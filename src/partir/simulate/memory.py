@@ -4,7 +4,8 @@ Arguments and results are there for the whole step; a result that takes a donate
 argument's buffer needs none of its own. Everything else lives from the kernel that
 writes it to the last that reads it. A kernel writes in place where it is elementwise
 and what it reads is needed no more. As in XLA, a donated argument that is still read
-when its successor may be written is copied, and its buffer lent to others meanwhile.
+when its successor may be written is copied, and buffers of results are lent to others
+until the results are written.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class Peak:
     argument_bytes: int
     result_bytes: int
     temporary_bytes: int
+    results: tuple[int, ...]  # numbers of the results that have their own buffers
     alive: tuple[int, ...]  # temporaries at the peak
     copied: tuple[int, ...]  # donated arguments that have to be copied
 
@@ -62,15 +64,19 @@ def peak_memory(
     successors, own = _aliases(program, block, donated)
     copied = tuple(_to_copy(block, successors))
     lives = _Lives(block, types, schedule, is_body=False)
-    last = lives.last
     for value in copied:
-        lives.add(value, 0, last.get(value, 0))
+        lives.add(value, 0, lives.last.get(value, 0))
         lives.lend(value, 1, lives.born[successors[value]])
+    for number in own:
+        result = block.results[number]
+        if result in lives.born:
+            lives.lend(program.body.results[number], 0, lives.born[result])
     temporary, at = lives.peak()
     return Peak(
         sum(types[v].bytes for v in program.body.arguments),
-        own,
+        sum(types[program.body.results[n]].bytes for n in own),
         temporary,
+        tuple(own),
         tuple(lives.alive(at)),
         copied,
     )
@@ -78,10 +84,10 @@ def peak_memory(
 
 def _aliases(
     program: SpmdProgram, block: Kernels, donated: Sequence[bool]
-) -> tuple[dict[int, int], int]:
+) -> tuple[dict[int, int], list[int]]:
     """Donated arguments with the results that take their place, as jax pairs them.
 
-    Also the bytes of results that need their own buffers.
+    Also the numbers of the results that need their own buffers.
     """
     free: dict[object, list[int]] = {}
     body, types = program.body, program.types
@@ -90,13 +96,14 @@ def _aliases(
     ):
         if given:
             free.setdefault((types[value], tiling), []).append(value)
-    pairs, own = {}, 0
-    for value, base, tiling in zip(
-        body.results, block.results, program.out_tilings, strict=True
+    pairs: dict[int, int] = {}
+    own: list[int] = []
+    for number, (value, base, tiling) in enumerate(
+        zip(body.results, block.results, program.out_tilings, strict=True)
     ):
         found = free.get((types[value], tiling))
         if not found:
-            own += types[value].bytes
+            own.append(number)
             continue
         argument = found.pop(0)
         if base is not None:

@@ -88,7 +88,7 @@ class Clock:
         op = kernel.op
         assert isinstance(op, Control)
         runs = [self.run(self.schedule(inner)) for inner in kernel.inner]
-        if (len(runs) == 2 and op.trips != 1) or op.trips is None:
+        if op.trips != 1:  # a loop; of branches the longest counts
             trips = self.trip_count if op.trips is None else op.trips
             cost = total([run.cost for run in runs]) * trips
             seconds = sum(run.seconds for run in runs) * trips

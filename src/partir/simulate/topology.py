@@ -58,7 +58,8 @@ def _levels(mesh: Mesh, device: DeviceSpec) -> tuple[dict[str, int], dict[str, i
     room = device.node_size or mesh.size
     given = mesh.links
     inside, across = {}, {}
-    for axis in reversed(mesh.names):
+    # Those that are to lie within a node have the first choice.
+    for axis in sorted(reversed(mesh.names), key=lambda a: a not in given):
         size, wanted = mesh.axes[axis], given.get(axis)
         if wanted == "network":
             here = 1
@@ -68,9 +69,9 @@ def _levels(mesh: Mesh, device: DeviceSpec) -> tuple[dict[str, int], dict[str, i
             here = math.gcd(size, room)
         if here > room:
             raise PartitionError(
-                f"mesh {mesh} can't sit on {device.name} with links {given}: axis \""
-                f'{axis}" of {size} is to lie within a node, which has room for {room} '
-                "more devices"
+                f"mesh {mesh} can't sit on {device.name} with links {given}: axis "
+                f'"{axis}" of {size} is to lie within a node, which has room for '
+                f"{room} more devices"
             )
         inside[axis], across[axis] = here, size // here
         room //= here

@@ -16,7 +16,8 @@ import numpy as np
 
 from partir.ir.attributes import fields, ints
 from partir.ir.core import Lambda
-from partir.rules.nest import Nest
+from partir.rules.nest import Nest, nest_of
+from partir.simulate.kinds import canonical
 from partir.simulate.windows import convolution_shape, convolution_taps
 
 
@@ -50,7 +51,7 @@ def work(*kinds: str) -> Callable[[Counter], Counter]:
 
 def work_of(nest: Nest) -> Work:
     """Arithmetic of an op at its local types; none for kinds without an entry."""
-    found = _table.get(nest.signature.kind)
+    found = _table.get(canonical(nest.signature))
     return _NOTHING if found is None else found(nest)
 
 
@@ -73,7 +74,7 @@ def _elements(nest: Nest) -> int:
         "negate not or popcnt real reduce_precision remainder round_nearest_afz "
         "round_nearest_even select shift_left shift_right_arithmetic "
         "shift_right_logical sign subtract xor chlo.conj chlo.is_inf chlo.is_neg_inf "
-        "chlo.is_pos_inf chlo.square"
+        "chlo.is_pos_inf chlo.mulhi chlo.square"
     ).split()
 )
 def one_per_element(nest: Nest) -> Work:
@@ -95,6 +96,7 @@ def one_transcendental(nest: Nest) -> Work:
 # Flops and transcendentals per element, once XLA has expanded the function.
 _EXPANDED = {
     "stablehlo.logistic": (3, 1),
+    "chlo._asin_acos_kernel": (3, 2),
     "chlo.acos": (3, 2),
     "chlo.acosh": (7, 4),
     "chlo.asin": (5, 2),
@@ -118,7 +120,7 @@ _EXPANDED = {
 @work(*_EXPANDED)
 def expanded(nest: Nest) -> Work:
     """A fixed number of flops and transcendentals for each element."""
-    flops, transcendentals = _EXPANDED[nest.signature.kind]
+    flops, transcendentals = _EXPANDED[canonical(nest.signature)]
     count = math.prod(nest.result_types[-1].shape)
     return Work(flops * count, transcendentals * count)
 
@@ -138,6 +140,15 @@ def dot_general(nest: Nest) -> Work:
     rows = math.prod(lhs) // max(depth * batch, 1)
     columns = math.prod(rhs) // max(depth * batch, 1)
     return Work(2.0 * batch * rows * columns * depth, 0, (batch, rows, columns, depth))
+
+
+@work("dot", "einsum", "chlo.ragged_dot")
+def contraction(nest: Nest) -> Work:
+    """A product and a sum for each term, by the factors that are summed over."""
+    depth = math.prod(f.size for f in nest.factors if f.reduce == "sum")
+    columns = nest.result_types[0].shape[-1] if nest.result_types[0].shape else 1
+    rows = _elements(nest) // max(columns, 1)
+    return Work(2.0 * rows * columns * depth, 0, (1, rows, columns, depth))
 
 
 @work("convolution")
@@ -200,6 +211,28 @@ def sort(nest: Nest) -> Work:
     """``n log2 n`` comparisons over all elements, as XLA counts them."""
     count = math.prod(nest.operand_types[0].shape)
     return Work(count * math.ceil(math.log2(count)) if count > 1 else 0)
+
+
+# Flops per element, statistics and scaling together.
+_NORMALIZATION = {
+    "stablehlo.batch_norm_inference": 4,
+    "stablehlo.batch_norm_training": 8,
+    "stablehlo.batch_norm_grad": 14,
+}
+
+
+@work(*_NORMALIZATION)
+def normalization(nest: Nest) -> Work:
+    """A few passes over all elements."""
+    return Work(_NORMALIZATION[nest.signature.kind] * _elements(nest))
+
+
+@work("sdy.manual_computation")
+def manual_computation(nest: Nest) -> Work:
+    """What its body does, which is written for one device."""
+    (body,) = nest.signature.lambdas
+    each = [work_of(nest_of(op.signature)) for op in body.ops]
+    return Work(sum(w.flops for w in each), sum(w.transcendentals for w in each))
 
 
 # Linear algebra

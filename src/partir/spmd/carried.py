@@ -23,16 +23,22 @@ Axes = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Delays:
-    """Nests and tilings to lower with, and the sums that values still wait for."""
+    """Nests and tilings to lower with, and the sums that values still wait for.
+
+    `loops` are sums that a loop leaves to be done on its result, `values` those that
+    are not done where a value is made. A result of an inner loop may be in both: an
+    outer loop goes on accumulating it.
+    """
 
     nests: list[Nest]
     tilings: list[Tiling]
-    pending: dict[int, Axes]
+    loops: dict[int, Axes]
+    values: dict[int, Axes]
 
 
 def delay_carried_sums(state: State) -> Delays:
     """Leave sums pending through loops wherever that is sound; inner loops first."""
-    delays = Delays(list(state.nests), list(state.tilings), {})
+    delays = Delays(list(state.nests), list(state.tilings), {}, {})
     program = state.graph.program
     loops = [i for i, op in enumerate(program.ops) if len(op.regions) == 2]
     if loops:
@@ -134,8 +140,8 @@ class _Finder:
 
     def _sums(self, value: int, producer: int) -> Axes:
         """Mesh axes over which a value still has to be summed."""
-        if value in self.delays.pending:
-            return self.delays.pending[value]
+        if value in self.delays.loops:
+            return self.delays.loops[value]
         op = self.program.ops[producer]
         if op.regions:
             return ()
@@ -191,8 +197,8 @@ class _Finder:
                 tuple(axis for axis in dim if axis not in axes)
                 for dim in self.delays.tilings[value]
             )
-        for value in (*chain.values, result):
-            self.delays.pending[value] = axes
+        self.delays.values.update(dict.fromkeys(chain.values, axes))
+        self.delays.loops[result] = axes
 
     def _cones(self, chain: _Chain, axes: Axes, init: int) -> list[int] | None:
         """Ops that make the constants that the chain reads.

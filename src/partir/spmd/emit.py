@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from partir.errors import PartitionError
 from partir.ir.core import Lambda, Location
 from partir.ir.types import TensorType
 from partir.ir.written import KEPT
@@ -201,6 +202,12 @@ def _lambda_text(region: Lambda, depth: int = 0) -> str:
     head = ", ".join(f"{names[v]}: {types[v].text}" for v in region.arguments)
     lines = [f"{{ ^bb0({head}):"]
     for op in region.ops:
+        if KEPT in op.signature.attrs:
+            kept = op.signature.attrs[KEPT].strip('"')
+            raise PartitionError(
+                f"partir.opaque({kept}) is inside a loop or branch "
+                "of a shard_map, where it can't be kept whole: call fn itself there"
+            )
         ins = ", ".join(names[v] for v in op.operands)
         left = ", ".join(names[v] for v in op.results)
         tail = op_tail(op.signature.operands, op.signature.results, op.signature.attrs)

@@ -57,7 +57,7 @@ class _Lowering:
         self.splats: dict[int, str] = {}
         delays = delay_carried_sums(state)
         self.nests, self.tilings = delays.nests, delays.tilings
-        self.pending = delays.pending
+        self.left_by_loops, self.delayed = delays.loops, delays.values
 
     def run(self, out_tilings: tuple[Tiling, ...]) -> SpmdProgram:
         program, tilings = self.program, self.tilings
@@ -154,14 +154,15 @@ class _Lowering:
                 everywhere = [(axis, monoid) for axis in self.mesh]
                 value = self.reduce(value, source, everywhere, index)
             if nest.pending[position]:
-                delayed = self.pending.get(source, ())
-                pending = [p for p in nest.pending[position] if p[0] not in delayed]
-                value = self.reduce(value, source, pending, index)
+                value = self.reduce(value, source, nest.pending[position], index)
             self.arrive(value, source, nest.gives[position])
 
     def reduce(
-        self, value: int, source: int, pending: list[tuple[str, str]], index: int
+        self, value: int, source: int, pending: Sequence[tuple[str, str]], index: int
     ) -> int:
+        """Reduce a value just made, but for sums that a loop around it will do."""
+        delayed = self.delayed.get(source, ())
+        pending = [one for one in pending if one[0] not in delayed]
         cause = Cause(source, index, None)
         for monoid in dict.fromkeys(m for _, m in pending):
             axes = tuple(axis for axis, m in pending if m == monoid)
@@ -188,7 +189,7 @@ class _Lowering:
         trips = trip_count(self.program, index)
         self.ops.append(Control(index, tuple(operands), results, blocks, trips))
         for source, value, tiling in zip(op.results, results, gives, strict=True):
-            pending = [(axis, "sum") for axis in self.pending.get(source, ())]
+            pending = [(axis, "sum") for axis in self.left_by_loops.get(source, ())]
             value = self.reduce(value, source, pending, index)
             self.arrive(value, source, tiling)
 

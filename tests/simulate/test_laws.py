@@ -1,0 +1,172 @@
+"""Laws that hold for any program and any device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import partir
+from partir.simulate.communication import Network
+from partir.simulate.cost import Cost
+from partir.simulate.estimate import Estimate
+from partir.simulate.kernels import Fuser, Kernels
+from partir.simulate.specs import _SPECS
+from partir.simulate.time import Clock, total
+from tests.simulate import models
+
+SCHEDULES = {
+    "nothing": (),
+    "BP": (models.BATCH,),
+    "BP+MP": (models.BATCH, models.MODEL),
+    "BP+MP+Z3": (models.BATCH, models.MODEL, models.SHARDED),
+}
+STEPS = {name: models.partitioned(schedule=s) for name, s in SCHEDULES.items()}
+LOOP = models.partitioned(models.looped(5), SCHEDULES["BP+MP"])
+PROGRAMS = {**STEPS, "loop": LOOP}
+
+specs = st.sampled_from(_SPECS)
+programs = st.sampled_from(list(PROGRAMS))
+
+
+def estimate(name: str, spec: Any, **options: Any) -> Estimate:
+    return PROGRAMS[name].estimate_on(spec, **options)
+
+
+@given(name=programs, spec=specs, faster=st.floats(1, 50), which=st.integers(0, 4))
+@settings(max_examples=60)
+def test_a_better_device_is_never_slower(
+    name: str, spec: Any, faster: float, which: int
+) -> None:
+    field = (
+        "flops_per_s",
+        "memory_bytes_per_s",
+        "link_bytes_per_s",
+        "network_bytes_per_s",
+        "matrix_efficiency",
+    )[which]
+    most = 8 if field == "matrix_efficiency" else 1e30
+    better = replace(spec, **{field: min(getattr(spec, field) * faster, most)})
+    slack = 1 + 1e-9
+    assert estimate(name, better).seconds <= estimate(name, spec).seconds * slack
+
+
+@given(name=programs, spec=specs)
+@settings(max_examples=40)
+def test_overlap_never_hurts_and_hides_no_work(name: str, spec: Any) -> None:
+    spec = replace(spec, overlap=True)
+    apart = estimate(name, spec, overlap=False)
+    beside = estimate(name, spec)
+    assert beside.seconds <= apart.seconds * (1 + 1e-9)
+    assert apart.seconds == pytest.approx(apart.cost.seconds + spec.step_seconds)
+    assert beside.cost == apart.cost
+    assert beside.seconds >= beside.compute_seconds * (1 - 1e-9)
+
+
+@given(name=programs, spec=specs)
+@settings(max_examples=40)
+def test_the_sum_over_kernels_is_the_whole(name: str, spec: Any) -> None:
+    program = PROGRAMS[name].spmd
+    found = Estimate(program, replace(spec, combine_bytes=0.0))
+    clock = Clock(program.types, spec, Network(program.mesh, spec), lambda b: b)
+    each = [clock.kernel(k)[0] for k in Fuser(program).run().kernels]
+    assert total(each).flops == pytest.approx(found.cost.flops)
+    assert total(each).seconds == pytest.approx(found.cost.seconds)
+    halves = total(each[: len(each) // 2]) + total(each[len(each) // 2 :])
+    assert halves.seconds == pytest.approx(total(each).seconds)
+
+
+@given(trips=st.integers(1, 50), spec=specs)
+@settings(max_examples=30)
+def test_doubling_a_loop_doubles_its_cost(trips: int, spec: Any) -> None:
+    def cost(trip_count: int) -> Cost:
+        return WHILE.estimate_on(spec, trip_count=trip_count).cost
+
+    rest = cost(0)
+    once, twice = cost(trips), cost(2 * trips)
+    assert twice.flops - rest.flops == pytest.approx(2 * (once.flops - rest.flops))
+    assert twice.seconds - rest.seconds == pytest.approx(
+        2 * (once.seconds - rest.seconds)
+    )
+    assert once * 2 == once + once
+
+
+def _until_small(x: Any) -> Any:
+    """A loop whose length depends on the data."""
+    return jax.lax.while_loop(
+        lambda x: jnp.sum(x) > 1.0, lambda x: jnp.tanh(x) * 0.5, x
+    )
+
+
+WHILE = models.partitioned(
+    _until_small, [models.BATCH], args=(models.f32((64, 64), "float32"),)
+)
+
+
+def test_a_loop_of_unknown_length_counts_once_unless_said() -> None:
+    assert WHILE.unknown_trip_counts
+    once = WHILE.estimate
+    assert once.flops == WHILE.estimate_on(trip_count=1).flops
+    assert WHILE.estimate_on(trip_count=10).flops > 5 * once.flops
+
+
+MAPS: dict[str, Callable[[Any], Any]] = {
+    "one op": lambda x: x + 1.0,
+    "chain": lambda x: jnp.tanh(x) * x + jnp.exp(x) / (1 + x * x),
+    "select": lambda x: jnp.where(x > 0, x * 2, -x),
+}
+
+
+@given(
+    name=st.sampled_from(list(MAPS)),
+    dim=st.integers(0, 1),
+    size=st.sampled_from([2, 4, 8]),
+)
+@settings(max_examples=30)
+def test_tiling_a_map_never_raises_flops(name: str, dim: int, size: int) -> None:
+    x = models.f32((64, 64), "float32")
+    tile = partir.ManualPartition({"x": dim}, axis="B")
+    fn = MAPS[name]
+
+    def run(x: Any) -> Any:
+        return fn(x)
+
+    whole = partir.partition(run, {"B": size}, [], args=(x,), device="a100")
+    split = partir.partition(run, {"B": size}, [tile], args=(x,), device="a100")
+    assert split.estimate.flops == pytest.approx(whole.estimate.flops / size)
+    assert split.estimate.seconds <= whole.estimate.seconds
+    assert split.estimate.peak_bytes <= whole.estimate.peak_bytes
+
+
+def test_padding_to_tiles_costs_time() -> None:
+    spec = replace(partir.devices["tpu_v5e"], kernel_seconds=0.0)
+
+    def seconds(width: int) -> float:
+        x = models.f32((1024, width), "bfloat16")
+        w = models.f32((width, 4096), "bfloat16")
+        done = partir.partition(jnp.matmul, {"B": 1}, [], args=(x, w), device=spec)
+        return done.estimate.seconds
+
+    assert seconds(129) == pytest.approx(seconds(256))
+    assert seconds(128) < seconds(129)
+
+
+def test_kernels_write_what_others_read() -> None:
+    for done in PROGRAMS.values():
+        block = Fuser(done.spmd).run()
+        _check(block, set())
+
+
+def _check(block: Kernels, there: set[int]) -> None:
+    there = there | set(block.arguments)
+    for kernel in block.kernels:
+        assert there >= set(kernel.reads)
+        for inner in kernel.inner:
+            _check(inner, there)
+        there |= set(kernel.writes)
+    assert there >= {v for v in block.results if v is not None}
