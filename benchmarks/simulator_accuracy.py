@@ -10,7 +10,8 @@ just before, on matrix products, elementwise ops and collectives alone, not on m
 Eight virtual devices on two cores measure total work, not parallel time. So does the
 calibration: all devices work at once, and each gets its share of the machine. Devices
 that compute the same thing twice cost twice as much here, where on real ones they
-would not; ranks within a model are what is compared.
+would not; ranks within a model are what is compared. On a machine that others use too,
+``--clock cpu`` counts processor time, for the calibration as for the steps.
 """
 
 from __future__ import annotations
@@ -136,28 +137,32 @@ class Timed:
     predicted: float
 
 
-def calibrated(quick: bool) -> Any:
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
+
+
+def calibrated(quick: bool, clock: Any) -> Any:
     """A spec of this machine, measured now."""
-    measured = measure_all(DEVICES, quick=quick)
+    measured = measure_all(DEVICES, quick=quick, clock=clock)
     return fit_spec("this machine", DEVICES, measured, **machine(DEVICES)).spec
 
 
-def time_model(model: Any, device: Any, rounds: int) -> list[Timed]:
-    """All schedules in turn, several times over, so that all see the same noise."""
-    cases = []
+def cases(model: Any, device: Any) -> Iterator[tuple[str, Any]]:
+    """The model under each schedule on each mesh that it makes use of."""
     for axes in suite.MESHES:
         for name, schedule in model.schedules().items():
             used = {tactic.axis for tactic in schedule}
-            if any(axes[axis] == 1 for axis in used) or (axes["B"] > 4 and not used):
+            if any(axes[axis] == 1 for axis in used) or (not used and axes["B"] != 4):
                 continue
-            done = suite.partitioned(model, schedule, axes, device=device)
-            cases.append((name, done, _runner(done)))
-    times: list[list[float]] = [[] for _ in cases]
+            yield name, suite.partitioned(model, schedule, axes, device=device)
+
+
+def time_model(model: Any, device: Any, rounds: int, clock: Any) -> list[Timed]:
+    """All schedules in turn, several times over, so that all see the same noise."""
+    listed = [(name, done, done.compile()) for name, done in cases(model, device)]
+    times: list[list[float]] = [[] for _ in listed]
     for _ in range(rounds):
-        for number, (_, _, run) in enumerate(cases):
-            start = time.perf_counter()
-            run()
-            times[number].append(time.perf_counter() - start)
+        for number, (_, done, compiled) in enumerate(listed):
+            times[number] += _time_steps(done, compiled, clock)
     return [
         Timed(
             model=model.name,
@@ -167,27 +172,23 @@ def time_model(model: Any, device: Any, rounds: int) -> list[Timed]:
             spread=statistics.median(found) / min(found) - 1,
             predicted=done.estimate.seconds,
         )
-        for (name, done, _), found in zip(cases, times, strict=True)
+        for (name, done, _), found in zip(listed, times, strict=True)
     ]
 
 
-def _runner(done: Any) -> Any:
-    """A function that runs one step on state that it keeps."""
-    compiled = done.compile()
+def _time_steps(done: Any, compiled: Any, clock: Any, count: int = 3) -> list[float]:
+    """Seconds of a few steps after a first one, on state made for them."""
     shapes = compiled.plan.in_avals
     leaves = [jnp.ones(a.shape, a.dtype) * (a.dtype == jnp.float32) for a in shapes]
-    call = done._interface.call
-    args, _ = jax.tree_util.tree_unflatten(call.tree, leaves)
-    state: list[Any] = list(done.shard(*args))
-
-    def run() -> None:
-        params, opt_state, loss = compiled(*state)
-        state[:2] = params, opt_state
-        jax.block_until_ready(loss)
-        jax.block_until_ready(params)
-
-    run()
-    return run
+    args, _ = jax.tree_util.tree_unflatten(done._interface.call.tree, leaves)
+    params, opt_state, *batch = done.shard(*args)
+    found = []
+    for _ in range(count + 1):
+        start = clock()
+        params, opt_state, loss = compiled(params, opt_state, *batch)
+        jax.block_until_ready((params, opt_state, loss))
+        found.append(clock() - start)
+    return found[1:]
 
 
 def rank_correlation(rows: Sequence[Timed]) -> float:
@@ -251,8 +252,15 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     what = ["flops", "memory", "time"]
     parser.add_argument("what", nargs="*", default=what, metavar="flops|memory|time")
     parser.add_argument("--device", default="cpu", help="spec for flops and memory")
-    parser.add_argument("--rounds", type=int, default=15, help="runs of each step")
+    parser.add_argument("--rounds", type=int, default=4, help="turns of all schedules")
     parser.add_argument("--quick", action="store_true", help="calibrate quickly")
+    parser.add_argument(
+        "--clock",
+        choices=CLOCKS,
+        default="wall",
+        help="cpu: processor time of all cores, for machines that are shared",
+    )
+    parser.add_argument("--models", nargs="*", help="time these only")
     parser.add_argument("--json", action="store_true", help="print JSON instead")
     return parser.parse_args(argv)
 
@@ -268,11 +276,13 @@ def main(argv: list[str] | None = None) -> int:
         shown = {"flops": show_flops, "memory": show_memory}
         texts += [shown[w](static) for w in options.what if w in shown]
     if "time" in options.what:
-        spec = calibrated(options.quick)
+        clock = CLOCKS[options.clock]
+        spec = calibrated(options.quick, clock)
         rows = [
             row
             for model in suite.large()
-            for row in time_model(model, spec, options.rounds)
+            if not options.models or model.name in options.models
+            for row in time_model(model, spec, options.rounds, clock)
         ]
         found |= {"spec": asdict(spec), "times": [asdict(row) for row in rows]}
         texts.append(show_times(rows))

@@ -87,7 +87,7 @@ def small() -> Iterator[Model]:
 
 def large() -> Iterator[Model]:
     """Sizes at which work, not dispatch, takes the time on a CPU."""
-    config = mlp.Config(blocks=4, width=512, hidden=2048, batch=512)
+    config = mlp.Config(blocks=4, width=256, hidden=1024, batch=2048)
     yield Model(
         "mlp", mlp.train_step, mlp.example_args(config)[0], mlp.BATCH, mlp.MODEL
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,9 +10,12 @@ import jax
 import numpy as np
 
 import partir
+from benchmarks.models import transformer
 
 MESH = partir.Mesh({"B": 4, "M": 2})
 RTOL = 1e-9
+QUICK = {"xla_backend_optimization_level": 0}
+"""For XLA: compile in half the time, to slower code."""
 
 
 def assert_same(got: Any, want: Any, zero: float = 0.0) -> None:
@@ -53,6 +57,20 @@ def host(array: Any) -> np.ndarray:
     return np.asarray(array)
 
 
+@functools.cache
+def transformer_start(config: transformer.Config) -> tuple[Any, Any]:
+    """Parameters with optimiser state, and a batch, as arrays of the host."""
+
+    def make(key: jax.Array) -> tuple[Any, Any]:
+        first, second = jax.random.split(key)
+        state = transformer.init(config, first)
+        return state, transformer.example_batch(config, second)
+
+    made = jax.jit(make, compiler_options=QUICK)(jax.random.key(0))
+    state, batch = jax.tree.map(np.asarray, made)
+    return state, batch
+
+
 def copy(tree: Any) -> Any:
     """Arrays of their own, since a step may donate its arguments."""
     return jax.tree.map(lambda x: x.copy() if isinstance(x, jax.Array) else x, tree)
@@ -69,7 +87,7 @@ def assert_steps_agree(
 
     Whatever a step returns as its state goes in again as it came out.
     """
-    one_device = jax.jit(step)
+    one_device = jax.jit(step, compiler_options=QUICK)
     ours, theirs = copy(state), state
     for _ in range(steps):
         ours, *more = partitioned(ours, *batch)

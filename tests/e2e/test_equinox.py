@@ -12,7 +12,7 @@ import pytest
 from jax import Array
 
 import partir
-from tests.e2e.compare import MESH, assert_same, assert_steps_agree
+from tests.e2e.compare import MESH, QUICK, assert_same, assert_steps_agree
 
 BP = partir.ManualPartition({"x": 0, "y": 0}, axis="B", name="BP")
 MP = partir.ManualPartition(
@@ -53,7 +53,7 @@ def test_two_steps() -> None:
         traced.append(1)
         return train_step(state, x, y)
 
-    step = partir.jit(counted, MESH, [BP, MP], donate_argnums=0)
+    step = partir.jit(counted, MESH, [BP, MP], donate_argnums=0, compiler_options=QUICK)
     one_device = eqx.filter_jit(train_step)
     ours, theirs = (
         jax.tree.map(lambda a: a.copy() if eqx.is_array(a) else a, state),
@@ -107,5 +107,7 @@ def test_steps_without_donation() -> None:
         return eqx.filter(state, eqx.is_array), loss
 
     MP = partir.ManualPartition({"arrays/model/layers/0/*": 0}, axis="M", name="MP")
-    jitted = partir.jit(step, MESH, [BP, MP], carry={"out/0": "arrays"})
+    jitted = partir.jit(
+        step, MESH, [BP, MP], carry={"out/0": "arrays"}, compiler_options=QUICK
+    )
     assert_steps_agree(step, jitted, arrays, x, y)

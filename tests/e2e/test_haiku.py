@@ -12,7 +12,7 @@ import pytest
 from jax import Array
 
 import partir
-from tests.e2e.compare import MESH, assert_steps_agree
+from tests.e2e.compare import MESH, QUICK, assert_steps_agree
 
 BP = partir.ManualPartition({"x": 0, "y": 0}, axis="B", name="BP")
 MP = partir.ManualPartition({"state/params/mlp/~/linear_0/w": 1}, axis="M", name="MP")
@@ -58,6 +58,6 @@ def test_two_steps() -> None:
         }
         return new, loss
 
-    jitted = partir.jit(step, MESH, [BP, MP], donate_argnums=0)
+    jitted = partir.jit(step, MESH, [BP, MP], donate_argnums=0, compiler_options=QUICK)
     last = assert_steps_agree(step, jitted, state, x, y)
     assert last["params"]["mlp/~/linear_0"]["w"].sharding.spec == jax.P(None, "M")

@@ -13,7 +13,13 @@ from flax.training.train_state import TrainState
 from jax import Array
 
 import partir
-from tests.e2e.compare import MESH, assert_same, assert_steps_agree, largest_shards
+from tests.e2e.compare import (
+    MESH,
+    QUICK,
+    assert_same,
+    assert_steps_agree,
+    largest_shards,
+)
 
 BP = partir.ManualPartition({"x": 0, "y": 0}, axis="B", name="BP")
 MP = partir.ManualPartition({"state/params/up/kernel": 1}, axis="M", name="MP")
@@ -61,7 +67,12 @@ def test_train_state(donated: tuple[int, ...]) -> None:
     state, x, y = make()
     carry = None if donated else {"out/0": "state"}
     step = partir.jit(
-        train_step, MESH, [BP, MP, Z3], donate_argnums=donated, carry=carry
+        train_step,
+        MESH,
+        [BP, MP, Z3],
+        donate_argnums=donated,
+        carry=carry,
+        compiler_options=QUICK,
     )
     last = assert_steps_agree(train_step, step, state, x, y)
     assert isinstance(last, TrainState)

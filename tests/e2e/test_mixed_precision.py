@@ -12,7 +12,7 @@ from jax import Array
 
 import partir
 from benchmarks.models import schedules, transformer
-from tests.e2e.compare import MESH
+from tests.e2e.compare import MESH, QUICK, transformer_start
 
 CONFIG = transformer.Config(
     layers=1, width=32, heads=4, head_dim=8, hidden=64, vocab=32, sequence=8, batch=8
@@ -44,11 +44,11 @@ def error(got: Any, exact: Any) -> float:
 @pytest.fixture(scope="module")
 def exact() -> Any:
     """The model's parameters and batch, and loss and gradients in 64 bits."""
-    params = transformer.init_params(CONFIG, jax.random.key(0))
-    batch = transformer.example_batch(CONFIG, jax.random.key(1))
+    (params, _), batch = transformer_start(CONFIG)
     with jax.enable_x64(True):
-        wide = jax.tree.map(lambda p: p.astype(jnp.float64), params)
-        made = jax.tree.map(np.asarray, jax.jit(loss_and_grads)(wide, *batch))
+        wide = jax.tree.map(lambda p: p.astype(np.float64), params)
+        step = jax.jit(loss_and_grads, compiler_options=QUICK)
+        made = jax.tree.map(np.asarray, step(wide, *batch))
     return params, batch, made
 
 
@@ -57,8 +57,10 @@ def test_errors_are_those_of_one_device(exact: Any, step: Any) -> None:
     params, batch, (exact_loss, exact_grads) = exact
     Z3 = partir.ManualPartition({"params/**": schedules.matrices}, axis="B", name="Z3")
     schedule = [schedules.BP, schedules.MP, Z3]
-    ours = partir.jit(step, MESH, schedule, carry={"out/1": "params"})
-    alone_loss, alone_grads = jax.jit(step)(params, *batch)
+    carry = {"out/1": "params"}
+    ours = partir.jit(step, MESH, schedule, carry=carry, compiler_options=QUICK)
+    alone = jax.jit(step, compiler_options=QUICK)
+    alone_loss, alone_grads = alone(params, *batch)
     loss, grads = ours(params, *batch)
     assert loss.dtype == alone_loss.dtype
     assert error(grads, exact_grads) <= 2 * error(alone_grads, exact_grads)
@@ -71,13 +73,13 @@ def test_errors_are_those_of_one_device(exact: Any, step: Any) -> None:
 def test_a_bf16_training_step() -> None:
     """Parameters and state in bf16: they come back so, and the loss falls."""
     config = transformer.Config(**{**CONFIG.__dict__, "dtype": "bfloat16"})
-    params, opt_state = transformer.init(config, jax.random.key(0))
-    batch = transformer.example_batch(config, jax.random.key(1))
+    (params, opt_state), batch = transformer_start(config)
     step = partir.jit(
         transformer.train_step,
         MESH,
         schedules.SCHEDULES["BP+MP+Z3"],
         donate_argnums=(0, 1),
+        compiler_options=QUICK,
     )
     losses = []
     for _ in range(3):

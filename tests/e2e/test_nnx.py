@@ -12,7 +12,7 @@ from flax import nnx
 from jax import Array
 
 import partir
-from tests.e2e.compare import MESH, assert_same, assert_steps_agree
+from tests.e2e.compare import MESH, QUICK, assert_same, assert_steps_agree
 
 BP = partir.ManualPartition({"x": 0, "y": 0}, axis="B", name="BP")
 MP = partir.ManualPartition({"state/model/up/kernel": 1}, axis="M", name="MP")
@@ -61,7 +61,7 @@ def test_split_and_merge() -> None:
         loss = train(both["model"], both["optimizer"], x, y)
         return nnx.state(both), loss
 
-    jitted = partir.jit(step, MESH, [BP, MP], donate_argnums=0)
+    jitted = partir.jit(step, MESH, [BP, MP], donate_argnums=0, compiler_options=QUICK)
     names = [p.name for p in jitted.partitioned(state, x, y).program.arguments]
     assert "state/model/up/kernel" in names
     assert "state/optimizer/opt_state/0/mu/up/kernel" in names

@@ -15,6 +15,7 @@ import pytest
 
 from benchmarks.models import transformer
 from tests.e2e import worker
+from tests.e2e.compare import QUICK, transformer_start
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 150
@@ -61,11 +62,10 @@ def run_both(folder: Path) -> None:
 @pytest.mark.usefixtures("double")
 def test_two_processes_agree_with_one(tmp_path: Path) -> None:
     run_both(tmp_path)
-    config = worker.CONFIG
-    state = transformer.init(config, jax.random.key(0))
-    batch = transformer.example_batch(config, jax.random.key(1))
+    state, batch = transformer_start(worker.CONFIG)
+    step = jax.jit(transformer.train_step, compiler_options=QUICK)
     for _ in range(worker.STEPS):
-        *state, loss = jax.jit(transformer.train_step)(*state, *batch)
+        *state, loss = step(*state, *batch)
     parts = [np.load(tmp_path / f"{number}.npz") for number in (0, 1)]
     expected = {"loss": np.asarray(loss), **worker.held(state)}
     assert set(parts[0].files) == set(parts[1].files) == set(expected)

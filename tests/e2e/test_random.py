@@ -10,7 +10,7 @@ import pytest
 from jax import Array
 
 import partir
-from tests.e2e.compare import MESH, assert_same, assert_steps_agree
+from tests.e2e.compare import MESH, QUICK, assert_same, assert_steps_agree
 
 BP = partir.ManualPartition({"x": 0, "y": 0}, axis="B", name="BP")
 MP = partir.ManualPartition({"state/w1": 1}, axis="M", name="MP")
@@ -45,14 +45,18 @@ def make(key: Array) -> tuple[Any, Array, Array]:
 @pytest.mark.parametrize("impl", IMPLEMENTATIONS)
 def test_dropout(impl: str) -> None:
     state, x, y = make(jax.random.key(0, impl=impl))
-    step = partir.jit(dropout_step, MESH, [BP, MP], donate_argnums=0)
+    step = partir.jit(
+        dropout_step, MESH, [BP, MP], donate_argnums=0, compiler_options=QUICK
+    )
     last = assert_steps_agree(dropout_step, step, state, x, y)
     assert jax.random.key_impl(last["key"]) == impl
 
 
 def test_dropout_with_a_raw_key() -> None:
     state, x, y = make(jax.random.PRNGKey(0))
-    step = partir.jit(dropout_step, MESH, [BP, MP], donate_argnums=0)
+    step = partir.jit(
+        dropout_step, MESH, [BP, MP], donate_argnums=0, compiler_options=QUICK
+    )
     last = assert_steps_agree(dropout_step, step, state, x, y)
     assert last["key"].dtype == jnp.uint32
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -27,6 +30,24 @@ class Counted:
         return x * 2
 
 
+@pytest.fixture
+def compiled() -> Iterator[list[str]]:
+    """Names of the programs that XLA compiles during the test."""
+    found: list[str] = []
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            said = re.search(r"Finished XLA compilation of (\S+)", record.getMessage())
+            if said:
+                found.append(said.group(1))
+
+    logger, handler = logging.getLogger("jax"), Handler()
+    logger.addHandler(handler)
+    with jax.log_compiles():
+        yield found
+    logger.removeHandler(handler)
+
+
 def compilations(step: Any) -> int:
     """How many entries jax's own caches have for it."""
     return sum(c.jitted._cache_size() for c in step._compiled.values())
@@ -48,6 +69,18 @@ def test_alternating_signatures_are_traced_once() -> None:
         seen.append(compilations(step))
     assert fn.traces == len(calls)
     assert seen[0] == seen[2]
+
+
+def test_results_and_host_arrays_are_compiled_once(compiled: list[str]) -> None:
+    def triple(x: Array, n: Any) -> tuple[Array, Any]:
+        return x * 3, n + 1
+
+    step = partir.jit(triple, MESH, [ROWS])
+    x, n = step(np.ones((8, 2), np.float32), 1)
+    for given in (x, np.ones((8, 2)), jnp.ones((8, 2)), x, jnp.ones((8, 2))):
+        _, n = step(given, n)
+        np.testing.assert_array_equal(step(given, 1)[0], given * 3)
+    assert compiled.count("jit(triple)") == 1
 
 
 def test_what_jax_takes_for_one_signature_is_one() -> None:

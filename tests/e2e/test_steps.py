@@ -11,7 +11,7 @@ import pytest
 
 import partir
 from benchmarks.models import schedules, transformer
-from tests.e2e.compare import MESH, assert_same
+from tests.e2e.compare import MESH, QUICK, assert_same, transformer_start
 
 CONFIG = transformer.Config(
     layers=1,
@@ -32,10 +32,10 @@ pytestmark = pytest.mark.usefixtures("double")
 @functools.cache
 def alone(steps: int) -> Any:
     """Results of plain jax on one device."""
-    state = transformer.init(CONFIG, jax.random.key(0))
-    batch = transformer.example_batch(CONFIG, jax.random.key(1))
+    state, batch = transformer_start(CONFIG)
+    step = jax.jit(transformer.train_step, compiler_options=QUICK)
     for _ in range(steps):
-        *state, loss = jax.jit(transformer.train_step)(*state, *batch)
+        *state, loss = step(*state, *batch)
     return (*state, loss)
 
 
@@ -48,9 +48,9 @@ def test_steps(name: str, donate: bool) -> None:
         schedules.SCHEDULES[name],
         donate_argnums=(0, 1) if donate else (),
         carry=None if donate else CARRY,
+        compiler_options=QUICK,
     )
-    state: Any = transformer.init(CONFIG, jax.random.key(0))
-    batch = transformer.example_batch(CONFIG, jax.random.key(1))
+    state, batch = transformer_start(CONFIG)
     partitioned = step.partitioned(*state, *batch)
     *state, tokens, targets = partitioned.shard(*state, *batch)
     wanted = partitioned.in_shardings()[:2]
@@ -83,8 +83,7 @@ def test_a_donated_argument_can_not_be_used_again() -> None:
 
 def test_without_carry_state_may_come_back_otherwise() -> None:
     """Z2 keeps parameters whole; nothing ties the new ones to the old."""
-    state = transformer.init(CONFIG, jax.random.key(0))
-    batch = transformer.example_batch(CONFIG, jax.random.key(1))
+    state, batch = transformer_start(CONFIG)
     for carry in (None, CARRY):
         partitioned = partir.partition(
             transformer.train_step,

@@ -19,6 +19,7 @@ import pytest
 
 import partir
 from benchmarks.models import schedules, transformer
+from tests.e2e.compare import QUICK, transformer_start
 
 CONFIG = transformer.Config(
     layers=1,
@@ -49,19 +50,16 @@ def start(address: str, number: int) -> None:
 
 def run() -> dict[str, np.ndarray]:
     """Two steps, placed in all ways; what this process holds of the results."""
-    params, opt_state = transformer.init(CONFIG, jax.random.key(0))
-    tokens, targets = map(
-        np.asarray, transformer.example_batch(CONFIG, jax.random.key(1))
-    )
+    (params, opt_state), (tokens, targets) = transformer_start(CONFIG)
     step = partir.jit(
         transformer.train_step,
         {"B": 4, "M": 2},
         schedules.SCHEDULES["BP+MP+Z3"],
         donate_argnums=(0, 1),
-        compiler_options={"xla_backend_optimization_level": 0},
+        compiler_options=QUICK,
     )
     partitioned = step.partitioned(params, opt_state, tokens, targets)
-    state = partitioned.shard(*jax.tree.map(np.asarray, (params, opt_state)))
+    state = partitioned.shard(params, opt_state)
     half = slice(0, 4) if jax.process_index() == 0 else slice(4, 8)
     mine = partitioned.shard(tokens=tokens[half], targets=targets[half])[0]
     *state, loss = step(*state, mine["tokens"], mine["targets"])  # this process's part

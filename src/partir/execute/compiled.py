@@ -15,7 +15,7 @@ from partir.execute.agreement import require_agreement
 from partir.execute.ahead import Lowered
 from partir.execute.interface import Interface
 from partir.execute.module import any_deleted
-from partir.execute.placing import is_explicit, place
+from partir.execute.placing import place
 from partir.execute.runner import Plan, SignatureMiss, jit_flat
 from partir.frontend.arguments import flatten_call, quick_flatten, same_fixed
 
@@ -48,8 +48,8 @@ class Compiled:
         ]
         self._shardings = shardings[count:]
         self._fixed = interface.call.fixed
-        # Whether arrays have come that needed care, so that more are expected.
-        self._careful = jax.process_count() > 1
+        # Which arrays last came from elsewhere and had to be placed, the batch mostly.
+        self._loose: frozenset[int] = frozenset()
         require_agreement(plan, mesh)
 
     @cached_property
@@ -84,7 +84,7 @@ class Compiled:
     def run(self, leaves: Sequence[Any]) -> Any:
         """Run on the leaves of a call that fits; jax's own fast path."""
         arrays = leaves if not self._fixed else self._without_fixed(leaves)
-        return self.run_placed(arrays) if self._careful else self._run(arrays)
+        return self._run(self._place_loose(arrays) if self._loose else arrays)
 
     def run_placed(self, arrays: Sequence[Any], executable: Any = None) -> Any:
         """Check and place every array, then run, if need be an executable of ours."""
@@ -106,9 +106,19 @@ class Compiled:
         placed = list(map(place, names, arrays, self._shardings))
         if any(isinstance(a, jax.core.Tracer) for a in arrays):
             return placed, self._nested
-        moved = (p is not a for p, a in zip(placed, arrays, strict=True))
-        self._careful = self._careful or any(moved)
+        pairs = enumerate(zip(placed, arrays, strict=True))
+        self._loose = frozenset(i for i, (new, old) in pairs if new is not old)
         return placed, None
+
+    def _place_loose(self, arrays: Sequence[Any]) -> list[Any]:
+        """Place those that had to be last time; if others have to be, jit misses."""
+        placed, names = list(arrays), self._interface.call.names
+        for i in self._loose:
+            placed[i] = place(names[i], arrays[i], self._shardings[i])
+        settled = {i for i in self._loose if placed[i] is arrays[i]}
+        if settled:
+            self._loose -= settled
+        return placed
 
     def _without_fixed(self, leaves: Sequence[Any]) -> list[Any]:
         """The arrays; leaves that are none must be as they were."""
@@ -137,12 +147,9 @@ class Compiled:
 
     def lower_abstract(self) -> Lowered:
         """Lowered for the signature that the program was partitioned for."""
-        avals = self.plan.in_avals
-        if is_explicit(self.mesh):
-            shardings = [NamedSharding(self.mesh, spec) for spec in self.plan.in_specs]
-            avals = tuple(
-                a.update(sharding=s) for a, s in zip(avals, shardings, strict=True)
-            )
+        shardings = [NamedSharding(self.mesh, spec) for spec in self.plan.in_specs]
+        pairs = zip(self.plan.in_avals, shardings, strict=True)
+        avals = [aval.update(sharding=sharding) for aval, sharding in pairs]
         with jax.sharding.use_abstract_mesh(self._abstract):
             lowered = self.jitted.lower(*avals)
         return Lowered(lowered, self._interface.without_statics(), self.run_placed)

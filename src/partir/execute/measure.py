@@ -25,6 +25,8 @@ from partir.simulate.calibration import Measurement
 
 _REPEATS = 12
 
+Clock = Callable[[], float]
+
 
 def start_devices(count: int) -> int:
     """Start jax, on a CPU with so many virtual devices; how many there are."""
@@ -40,14 +42,21 @@ def start_devices(count: int) -> int:
     return min(there, count) if jax.default_backend() == "cpu" else there
 
 
-def measure_all(count: int, quick: bool = False) -> list[Measurement]:
-    """Every kind of measurement on `count` devices."""
+def measure_all(
+    count: int, quick: bool = False, clock: Clock = time.perf_counter
+) -> list[Measurement]:
+    """Every kind of measurement on `count` devices.
+
+    On a machine that others use as well, `clock` may be `time.process_time`: work of
+    all cores, whoever else has them meanwhile.
+    """
     scale = 2 if quick else 1
-    made = [_call(count), _launch(count)]
-    made += _matmuls(count, scale)
-    made += _elementwise(count, scale)
+    seconds = partial(_seconds, count, clock)
+    made = [_call(seconds), _launch(seconds)]
+    made += _matmuls(seconds, scale)
+    made += _elementwise(seconds, scale)
     for size in {count, 2} if count % 2 == 0 else {count}:
-        made += _collectives(count, size, scale)
+        made += _collectives(seconds, size, scale)
     return made
 
 
@@ -80,8 +89,15 @@ def _mesh(count: int, size: int) -> jax.sharding.Mesh:
     )
 
 
+Seconds = Callable[..., float]
+
+
 def _seconds(
-    count: int, body: Callable[..., Any], shapes: list[tuple[int, ...]], size: int = 1
+    count: int,
+    clock: Clock,
+    body: Callable[..., Any],
+    shapes: list[tuple[int, ...]],
+    size: int = 1,
 ) -> float:
     """Best time of a function of one device's arrays, run on all devices."""
     mesh, spec = _mesh(count, size), PartitionSpec(("A", "B"))
@@ -96,9 +112,9 @@ def _seconds(
     jax.block_until_ready(run(*arrays))
     best = float("inf")
     for _ in range(_REPEATS):
-        start = time.perf_counter()
+        start = clock()
         jax.block_until_ready(run(*arrays))
-        best = min(best, time.perf_counter() - start)
+        best = min(best, clock() - start)
     return best
 
 
@@ -113,12 +129,12 @@ def _width() -> int:
 # What is measured
 
 
-def _call(count: int) -> Measurement:
-    seconds = _seconds(count, lambda x: x, [(8, 8)])
-    return Measurement(kind="call", label="a call", seconds=seconds)
+def _call(seconds: Seconds) -> Measurement:
+    taken = seconds(lambda x: x, [(8, 8)])
+    return Measurement(kind="call", label="a call", seconds=taken)
 
 
-def _launch(count: int) -> Measurement:
+def _launch(seconds: Seconds) -> Measurement:
     kernels = 100
 
     def chain(x: jax.Array) -> jax.Array:
@@ -126,12 +142,12 @@ def _launch(count: int) -> Measurement:
             x = x @ x
         return x
 
-    seconds = _seconds(count, chain, [(8, 8)])
+    taken = seconds(chain, [(8, 8)])
     label = f"{kernels} small kernels"
-    return Measurement(kind="launch", label=label, seconds=seconds, kernels=kernels)
+    return Measurement(kind="launch", label=label, seconds=taken, kernels=kernels)
 
 
-def _matmuls(count: int, scale: int) -> Iterator[Measurement]:
+def _matmuls(seconds: Seconds, scale: int) -> Iterator[Measurement]:
     for rows, depth, columns in (
         (256, 512, 512),
         (512, 512, 512),
@@ -143,7 +159,7 @@ def _matmuls(count: int, scale: int) -> Iterator[Measurement]:
         yield Measurement(
             kind="matmul",
             label=f"matmul {rows}x{depth}x{columns}",
-            seconds=_seconds(count, jnp.matmul, shapes),
+            seconds=seconds(jnp.matmul, shapes),
             flops=2.0 * rows * depth * columns,
             memory_bytes=_width() * (rows * depth + depth * columns + rows * columns),
         )
@@ -156,14 +172,14 @@ def _polynomial(x: jax.Array, degree: int) -> jax.Array:
     return y
 
 
-def _elementwise(count: int, scale: int) -> Iterator[Measurement]:
+def _elementwise(seconds: Seconds, scale: int) -> Iterator[Measurement]:
     for elements in (2**20 // scale, 2**21 // scale):
         shape: tuple[int, ...] = (elements // 1024, 1024)
         size = float(elements * _width())
         yield Measurement(
             kind="memory",
             label=f"add {elements} elements",
-            seconds=_seconds(count, jnp.add, [shape, shape]),
+            seconds=seconds(jnp.add, [shape, shape]),
             flops=elements,
             memory_bytes=3 * size,
         )
@@ -173,14 +189,14 @@ def _elementwise(count: int, scale: int) -> Iterator[Measurement]:
     yield Measurement(
         kind="vector",
         label=f"polynomial of degree {degree}, {elements} elements",
-        seconds=_seconds(count, partial(_polynomial, degree=degree), [shape]),
+        seconds=seconds(partial(_polynomial, degree=degree), [shape]),
         flops=2.0 * degree * elements,
         memory_bytes=2 * size,
     )
     yield Measurement(
         kind="transcendental",
         label=f"tanh(exp(x)), {elements} elements",
-        seconds=_seconds(count, lambda x: jnp.tanh(jnp.exp(x)), [shape]),
+        seconds=seconds(lambda x: jnp.tanh(jnp.exp(x)), [shape]),
         transcendentals=2.0 * elements,
         memory_bytes=2 * size,
     )
@@ -197,7 +213,7 @@ def _collective_bodies(size: int) -> dict[str, Callable[[jax.Array], Any]]:
     }
 
 
-def _collectives(count: int, size: int, scale: int) -> Iterator[Measurement]:
+def _collectives(seconds: Seconds, size: int, scale: int) -> Iterator[Measurement]:
     for kind, body in _collective_bodies(size).items():
         for rows in (size, 256 // scale, 1024 // scale):
             rows = max(rows // size, 1) * size
@@ -205,7 +221,7 @@ def _collectives(count: int, size: int, scale: int) -> Iterator[Measurement]:
             yield Measurement(
                 kind=kind,
                 label=f"{kind} of {rows * 1024 * _width()} bytes over {size}",
-                seconds=_seconds(count, body, [(local, 1024)], size),
+                seconds=seconds(body, [(local, 1024)], size),
                 link_bytes=float(rows * 1024 * _width()),
                 size=size,
             )

@@ -97,7 +97,7 @@ def _carry_callbacks(parsed: Any, context: Any, callbacks: tuple[Any, ...]) -> N
         if _NUMBER in op.attributes and "index" in op.attributes[_NUMBER]:
             number = ir.IntegerAttr(op.attributes[_NUMBER]["index"]).value + first
             kind = ir.IntegerType.get_unsigned(64, context.context)
-            index = {"index": ir.IntegerAttr.get(kind, number)}
+            index: dict[str, Any] = {"index": ir.IntegerAttr.get(kind, number)}
             op.attributes[_NUMBER] = ir.DictAttr.get(index, context.context)
         return ir.WalkResult.ADVANCE
 

@@ -61,7 +61,10 @@ def several_processes(mesh: Any) -> bool:
 
 
 def place(name: str, leaf: Any, wanted: NamedSharding) -> Any:
-    """An argument ready for a call: checked if committed, else mostly left to jax.
+    """An argument ready for a call: on our mesh, checked if committed, else put there.
+
+    jit would place it too. But the mesh is part of an array's type, so jit would trace
+    and compile once for what comes from the host, and again for its own results.
 
     Raises:
         PartitionError: a committed array lies in another layout.
@@ -74,7 +77,9 @@ def place(name: str, leaf: Any, wanted: NamedSharding) -> Any:
             "and partitioned() take shapes"
         )
     if not isinstance(leaf, jax.Array) or not leaf.committed:
-        return _place_free(leaf, wanted)
+        if several_processes(wanted.mesh):
+            return _spread(leaf, wanted)
+        return jax.device_put(leaf, wanted)
     if leaf.sharding == wanted:
         return leaf
     if not _same_layout(leaf, wanted):
@@ -84,20 +89,8 @@ def place(name: str, leaf: Any, wanted: NamedSharding) -> Any:
             "program: place it first with Partitioned.shard(...), or create it so with "
             "Partitioned.in_shardings()"
         )
-    if _same_devices(leaf.sharding, wanted):
-        return leaf
-    return _rewrap(leaf, wanted)
-
-
-def _place_free(leaf: Any, wanted: NamedSharding) -> Any:
-    """Host data, or an array that may move. jit places these by itself, mostly."""
-    if several_processes(wanted.mesh):
-        return _spread(leaf, wanted)
-    # On Explicit axes the layout is part of the type, which has to be the same whether
-    # an array comes from the host or from the step before.
-    if is_explicit(wanted.mesh) or jax.process_count() > 1:
-        return jax.device_put(leaf, wanted)
-    return leaf
+    mesh = getattr(leaf.sharding, "mesh", None)
+    return leaf if mesh == wanted.mesh else _rewrap(leaf, wanted)
 
 
 def _same_layout(leaf: jax.Array, wanted: NamedSharding) -> bool:
@@ -112,18 +105,9 @@ def _same_layout(leaf: jax.Array, wanted: NamedSharding) -> bool:
     )
 
 
-def _same_devices(given: Any, wanted: NamedSharding) -> bool:
-    """Whether jax takes one for the other: order of devices and types of axes."""
-    if not isinstance(given, NamedSharding):
-        return True
-    return is_explicit(given.mesh) == is_explicit(wanted.mesh) and np.array_equal(
-        given.mesh.devices.ravel(), wanted.mesh.devices.ravel()
-    )
-
-
 def _rewrap(leaf: jax.Array, wanted: NamedSharding) -> Any:
-    """The same shards under our mesh; nothing is copied."""
-    if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.extended):
+    """The same shards under our mesh; nothing is copied, but numbers and keys."""
+    if getattr(leaf, "weak_type", True):  # a PRNG key has no weak type
         return jax.device_put(leaf, wanted)
     shards = [shard.data for shard in leaf.addressable_shards]
     return jax.make_array_from_single_device_arrays(leaf.shape, wanted, shards)
@@ -167,8 +151,6 @@ def _unfit(
 
 def _spread(leaf: Any, wanted: NamedSharding) -> Any:
     """Host data that every process has, as one global array."""
-    if not hasattr(leaf, "dtype"):
-        return leaf  # a Python scalar, which jit takes everywhere
 
     def make(whole: np.ndarray) -> Any:
         return jax.make_array_from_callback(whole.shape, wanted, whole.__getitem__)

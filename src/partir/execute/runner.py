@@ -47,19 +47,18 @@ def jit_flat(
     """A jitted function of flat arrays.
 
     It is traced anew when shapes, dtypes or weak types change, which is a
-    `SignatureMiss`. So is a layout in the type (on Explicit axes) where none should be,
-    or the other way: everything would be compiled once more. `nested`, inside another
-    jit, has to take what comes.
+    `SignatureMiss`. So are arrays that don't lie on the mesh: for them everything would
+    be compiled once more. `nested`, inside another jit, has to take what comes.
     """
-    run, typed = _mapped(plan, mesh), is_explicit(mesh)
+    run, abstract = _mapped(plan, mesh), mesh.abstract_mesh
     ins = tuple(NamedSharding(mesh, spec) for spec in plan.in_specs)
 
     def flat(*leaves: Any) -> list[Any]:
         if not all(map(_same, leaves, plan.in_avals)):
             raise SignatureMiss
-        if not nested and any(_is_typed(leaf) != typed for leaf in leaves):
+        if not nested and any(_mesh_of(leaf) != abstract for leaf in leaves):
             raise SignatureMiss
-        if nested and typed:
+        if nested and is_explicit(mesh):
             leaves = tuple(map(jax.reshard, leaves, ins))
         return run(*leaves)
 
@@ -133,5 +132,5 @@ def _same(leaf: Any, aval: jax.ShapeDtypeStruct) -> bool:
     )
 
 
-def _is_typed(leaf: Any) -> bool:
-    return is_explicit(jax.typeof(leaf).sharding.mesh)
+def _mesh_of(leaf: Any) -> Any:
+    return jax.typeof(leaf).sharding.mesh

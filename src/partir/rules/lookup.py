@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from partir.ir.attributes import fields, i64_array, integer, ints
 from partir.ir.core import Signature
 from partir.rules.factor import Factor
-from partir.rules.local import Emitter, Ssa, emit_default, spread
+from partir.rules.local import Emitter, Ssa, emit_default, selected, spread
 from partir.rules.monoids import additive, common_monoid, reducer
 from partir.rules.nest import Nest
 from partir.rules.positions import (
     Columns,
-    all_of,
+    is_tile,
     located,
     shifted,
     signed,
@@ -43,12 +43,15 @@ class Lookup:
     """Dimensions of operand and slices that a window runs along."""
 
     def single(self) -> list[int]:
-        """Operand dimensions of which an index addresses one element."""
+        """Operand dimensions of which one element is looked up.
+
+        Where it is, an index says; in a dimension that none addresses, it is the first.
+        """
         batch = [into for _, _, into in self.positions]
         return [
             dim
-            for dim in self.addressed
-            if self.sizes[dim] == 1 < self.operand[dim] and dim not in batch
+            for dim, size in enumerate(self.operand)
+            if self.sizes[dim] == 1 < size and dim not in batch
         ]
 
     def whole(self) -> Iterator[tuple[int, int]]:
@@ -153,15 +156,20 @@ def gather_form(
     columns = Columns.of(emitter, signed(emitter, operands[1]), lookup.vector)
     masks = []
     for dim in tiled:
+        if dim not in lookup.addressed:
+            masks.append(is_tile(nest, emitter, dim, 0))
+            continue
         place = lookup.addressed.index(dim)
         column, mask = located(nest, emitter, columns.items[place], dim)
         columns.items[place] = column
         masks.append(columns.without_vector(mask))
-    found = (operands[0], columns.joined())
-    (made,) = emit_default(nest, emitter, found)
+    (made,) = emit_default(nest, emitter, (operands[0], columns.joined()))
     places = [place for _, place, _ in lookup.positions]
-    mask = spread(emitter, all_of(emitter, masks), made.type, places)
-    return (without_strangers(emitter, made, mask),)
+    for mask in masks:
+        dims = places if mask.type.shape else ()
+        mask = spread(emitter, mask, made.type, dims)
+        made = without_strangers(emitter, made, mask)
+    return (made,)
 
 
 @rule("scatter")
@@ -192,17 +200,33 @@ def scatter(op: Signature) -> Iterator[Factor]:
 def scatter_form(
     nest: Nest, emitter: Emitter, operands: Sequence[Ssa]
 ) -> tuple[Ssa, ...]:
-    """Indices counted from the start of the tile.
+    """Indices counted from the start of the tile; what none addresses is the first.
 
     Reductions of several operands are written one by one: XLA confuses operands of
     one scatter that are equal, as masked ones are.
     """
     count = len(nest.result_types)
     indices = _from_tile_start(nest, emitter, operands[count])
+    made = _scattered(nest, emitter, operands, indices)
+    lookup = _scatter_lookup(nest.signature)
+    for dim in set(lookup.single()) - set(lookup.addressed):
+        if nest.needs[0][dim]:
+            mask = is_tile(nest, emitter, dim, 0)
+            made = [
+                selected(emitter, mask, value, operand)
+                for value, operand in zip(made, operands, strict=False)
+            ]
+    return tuple(made)
+
+
+def _scattered(
+    nest: Nest, emitter: Emitter, operands: Sequence[Ssa], indices: Ssa
+) -> Sequence[Ssa]:
+    count = len(nest.result_types)
     monoids = {loop.factor.reduce for loop in nest.loops} - {None}
     if count == 1 or not monoids:
-        made = (*operands[:count], indices, *operands[count + 1 :])
-        return emit_default(nest, emitter, made)
+        together = (*operands[:count], indices, *operands[count + 1 :])
+        return emit_default(nest, emitter, together)
     (monoid,) = monoids
     assert monoid is not None
     results: list[Ssa] = []
@@ -211,7 +235,7 @@ def scatter_form(
         region = (reducer(monoid, type_.dtype),)
         kind = nest.signature.kind
         results += emitter.op(kind, one, (type_,), nest.attrs, region)
-    return tuple(results)
+    return results
 
 
 def _from_tile_start(nest: Nest, emitter: Emitter, indices: Ssa) -> Ssa:
@@ -222,7 +246,9 @@ def _from_tile_start(nest: Nest, emitter: Emitter, indices: Ssa) -> Ssa:
     """
     lookup = _scatter_lookup(nest.signature)
     indices = signed(emitter, indices)
-    tiled = [dim for dim in lookup.single() if nest.needs[0][dim]]
+    tiled = [
+        dim for dim in lookup.single() if nest.needs[0][dim] and dim in lookup.addressed
+    ]
     if not tiled:
         return indices
     columns = Columns.of(emitter, indices, lookup.vector)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from partir.ir.attributes import i64_array
 from partir.ir.types import tensor
 from partir.rules.local import (
+    INDEX,
     Emitter,
     Ssa,
     binary,
@@ -16,6 +17,7 @@ from partir.rules.local import (
     converted,
     selected,
     spread,
+    tile_index,
     tile_offset,
 )
 from partir.rules.monoids import nothing
@@ -72,6 +74,13 @@ def located(nest: Nest, emitter: Emitter, indices: Ssa, dim: int) -> tuple[Ssa, 
     found = shifted(nest, emitter, clamped(emitter, indices, whole), dim)
     inside = clamped(emitter, found, size)
     return inside, compared(emitter, found, "EQ", inside)
+
+
+def is_tile(nest: Nest, emitter: Emitter, dim: int, number: int) -> Ssa:
+    """Whether this iteration has that tile of dimension `dim` of the first operand."""
+    own = tile_index(nest, emitter, 0, dim)
+    assert own is not None
+    return compared(emitter, own, "EQ", constant(emitter, INDEX, str(number)))
 
 
 def all_of(emitter: Emitter, masks: Sequence[Ssa]) -> Ssa:

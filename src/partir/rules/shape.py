@@ -9,22 +9,18 @@ from partir.ir.attributes import i64_array, integer, ints
 from partir.ir.core import Signature
 from partir.rules.factor import Factor
 from partir.rules.local import (
-    INDEX,
     Emitter,
     Ssa,
     binary,
-    compared,
-    constant,
     converted,
     emit_default,
     spread,
-    tile_index,
     tile_offset,
     tile_starts,
 )
 from partir.rules.monoids import additive
 from partir.rules.nest import Nest
-from partir.rules.positions import without_strangers
+from partir.rules.positions import is_tile, without_strangers
 from partir.rules.registry import local_attrs, local_form, rule
 
 
@@ -215,11 +211,8 @@ def slice_form(
     starts = ints(nest.signature.attrs["start_indices"])
     for dim, axes in enumerate(nest.needs[0]):
         if axes and not nest.gives[0][dim]:
-            own = tile_index(nest, emitter, 0, dim)
-            assert own is not None
             number = starts[dim] // nest.operand_types[0].shape[dim]
-            meant = constant(emitter, INDEX, str(number))
-            mask = compared(emitter, own, "EQ", meant)
+            mask = is_tile(nest, emitter, dim, number)
             made = without_strangers(emitter, made, mask)
     return (made,)
 
