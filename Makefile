@@ -48,7 +48,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	    echo "Creating $(VENV) with Python $$version"; \
 	    $$python -m venv --clear $(VENV); \
 	fi
-	@echo "Installing into $(VENV) (several hundred megabytes the first time)"
+	@echo "Installing into $(VENV) (about a gigabyte the first time)"
 	$(PIP) install --constraint constraints.txt hatchling
 	$(PIP) install --constraint constraints.txt --no-build-isolation --editable ".[dev,frameworks,models]"
 	@touch $(INSTALLED)

@@ -32,7 +32,7 @@ from partir.partition.check import check
 
 LIMIT = 1e-3  # relative to a result's largest value, for 32-bit floats
 LIMIT_DOUBLE = 1e-9
-NOISE = 1e-13  # what a result may be off by without regard to its size
+SMALL = 1e-7  # results smaller than this may be noise: gradients that vanish
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def _one_difference(have: np.ndarray, want: np.ndarray) -> float:
         return float("inf")
     largest = np.max(np.abs(want[finite]), initial=0.0)
     off = np.max(np.abs(have - want)[finite], initial=0.0)
-    return float(off / max(largest, NOISE))
+    return float(off / max(largest, SMALL))
 
 
 @dataclass(frozen=True)

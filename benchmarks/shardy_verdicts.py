@@ -59,24 +59,23 @@ class Rule:
 
     def before(self, name: str) -> list[str]:
         """Factors that have to be tiled in full first: more major in a dimension."""
-        found = []
-        for dims in (*self.operands, *self.results):
-            for names in dims:
-                if name in names:
-                    found += [
-                        n for n in names[: names.index(name)] if self.sizes[n] > 1
-                    ]
-        return sorted(set(found))
+        found: list[str] = []
+        for names in (n for dims in (*self.operands, *self.results) for n in dims):
+            if name in names:
+                for other in names[: names.index(name)]:
+                    found += [*self.before(other), other]
+        return [n for n in dict.fromkeys(found) if self.sizes[n] > 1]
 
-    def tileable(self) -> Iterator[str]:
-        """Factors that Shardy can tile at all."""
+    def tileable(self, reshape: bool) -> Iterator[str]:
+        """Factors that Shardy can tile. In a reshape, both sides must have them."""
         for name, size in self.sizes.items():
-            operands, results, reduced = self.key(name)
-            somewhere = any(dim is not None for dim in (*operands, *results))
-            joined = reduced or all(dim is not None for dim in results)
+            _, results, reduced = self.key(name)
+            joined = reduced or any(dim is not None for dim in results)
             whole = self.is_("need_replication", name)
-            if size > 1 and somewhere and joined and not whole:
-                yield name
+            if size > 1 and joined and not whole:
+                others = [name, *self.before(name)] if reshape else []
+                if all(None not in self.key(n)[0] + self.key(n)[1] for n in others):
+                    yield name
 
 
 def _tensors(text: str) -> tuple[tuple[tuple[str, ...], ...], ...]:
@@ -113,7 +112,7 @@ def compared(op: Signature, answer: str | None) -> Verdict:
     if answer is None:
         return Verdict(op, rule_text(op), None, nest.factors, ())
     rule = Rule.parse(answer)
-    tileable = list(rule.tileable())
+    tileable = list(rule.tileable(reshape=op.name == "reshape"))
     local = {rule.key(n) for n in tileable if not rule.is_("permutation", n)}
     more = tuple(f for f in nest.factors if _key(f) not in local)
     less = tuple(n for n in tileable if not _reached(nest, rule, n))
@@ -125,13 +124,24 @@ def _key(factor: Factor) -> Key:
 
 
 def _reached(nest: Nest, rule: Rule, name: str) -> bool:
-    """Whether we can tile what Shardy's factor runs along, others before it."""
+    """Whether we can tile what Shardy's factor runs along, others before it.
+
+    What it exchanges elements for, we may tile in other operands as well.
+    """
+    key = rule.key(name)
+    if rule.is_("permutation", name):
+        return any(_covers(_key(factor), key) for factor in nest.factors)
     for other in rule.before(name):
         number = _number(nest, rule.key(other))
         if number is None or nest.factors[number].size % rule.sizes[other]:
             return False
         nest = nest.inside(other, rule.sizes[other], number)
-    return _number(nest, rule.key(name)) is not None
+    return _number(nest, key) is not None
+
+
+def _covers(ours: Key, theirs: Key) -> bool:
+    pairs = zip(ours[0] + ours[1], theirs[0] + theirs[1], strict=True)
+    return ours[2] == theirs[2] and all(b in (a, None) for a, b in pairs)
 
 
 def _number(nest: Nest, key: Key) -> int | None:

@@ -133,7 +133,7 @@ class Timed:
     schedule: str
     mesh: str
     seconds: float
-    spread: float  # of the measurement: median over best
+    noise: float  # between the best of the one and of the other half of the runs
     predicted: float
 
 
@@ -169,7 +169,7 @@ def time_model(model: Any, device: Any, rounds: int, clock: Any) -> list[Timed]:
             schedule=name,
             mesh=str(done.mesh),
             seconds=min(found),
-            spread=statistics.median(found) / min(found) - 1,
+            noise=abs(min(found[::2]) / min(found[1::2]) - 1),
             predicted=done.estimate.seconds,
         )
         for (name, done, _), found in zip(listed, times, strict=True)
@@ -189,6 +189,15 @@ def _time_steps(done: Any, compiled: Any, clock: Any, count: int = 3) -> list[fl
         jax.block_until_ready((params, opt_state, loss))
         found.append(clock() - start)
     return found[1:]
+
+
+def apart(rows: Sequence[Timed], noise: float) -> list[Timed]:
+    """Rows by measured time, those left out that differ from the last by noise only."""
+    kept: list[Timed] = []
+    for row in sorted(rows, key=lambda row: row.seconds):
+        if not kept or row.seconds > kept[-1].seconds * (1 + noise):
+            kept.append(row)
+    return kept
 
 
 def rank_correlation(rows: Sequence[Timed]) -> float:
@@ -219,21 +228,25 @@ def show_times(rows: Sequence[Timed]) -> str:
     parts, correlations = [], []
     for name in dict.fromkeys(row.model for row in rows):
         own = sorted((r for r in rows if r.model == name), key=lambda r: r.seconds)
+        noise = max(statistics.median(row.noise for row in own), 0.01)
+        kept = apart(own, noise)
         body = [
             (
                 row.schedule,
                 row.mesh,
                 f"{row.seconds * 1e3:.1f}",
                 f"{row.predicted * 1e3:.1f}",
-                f"{row.spread:.0%}",
+                f"{row.predicted / row.seconds - 1:+.0%}",
+                "" if row in kept else "tie",
             )
             for row in own
         ]
-        head = ("schedule", "mesh", "measured ms", "predicted ms", "noise")
-        correlations.append(rank_correlation(own))
+        head = ("schedule", "mesh", "measured ms", "predicted ms", "error", "")
+        correlations.append(rank_correlation(kept))
         summary = (
-            f"rank correlation {correlations[-1]:.3f}; best by prediction "
-            f"{regret(own):.1%} slower than the best"
+            f"noise {noise:.1%}; rank correlation {correlations[-1]:.3f} of {len(kept)}"
+            f" that differ by more, {rank_correlation(own):.3f} of all; best by "
+            f"prediction {regret(own):.1%} slower than the best"
         )
         parts.append(f"{name}\n{format_table(head, body)}\n{summary}")
     median = statistics.median(correlations)

@@ -135,6 +135,11 @@ def whole_numbers(n: Array) -> Any:
     )
 
 
+def approximate(x: Array) -> Any:
+    """A custom call that names a function of the module."""
+    return lax.approx_max_k(x, 3), lax.approx_min_k(x, 2, reduction_dimension=0)
+
+
 def clipped_gradient(x: Array, w: Array) -> Any:
     @jax.custom_vjp
     def gate(x: Array) -> Array:
@@ -177,6 +182,7 @@ PROGRAMS: dict[Callable[..., Any], tuple[Any, ...]] = {
     cumulative: (SQUARE,),
     spectral: (SQUARE,),
     whole_numbers: (numbers(-5, 6, 8, 16),),
+    approximate: (floats(0, 8, 16),),
     clipped_gradient: (SQUARE, floats(1, 8, 16)),
     solved: (floats(0, 2, 8, 8), floats(1, 2, 8, 4)),
 }

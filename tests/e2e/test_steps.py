@@ -94,3 +94,23 @@ def test_without_carry_state_may_come_back_otherwise() -> None:
         )
         same = partitioned.out_specs[:2] == partitioned.in_specs[:2]
         assert same or carry is None
+
+
+def test_donated_state_is_found_inside_the_result() -> None:
+    """What succeeds it need not stand at the top, if it can't be mistaken."""
+
+    def step(params: Any, x: Any) -> Any:
+        new = jax.tree.map(lambda p: p - jnp.mean(x), params)
+        return {"metrics": {"loss": jnp.mean(x)}, "state": {"params": new}}
+
+    params = {"w": jnp.ones((8, 8)), "b": jnp.ones(8)}
+    rows = partir.ManualPartition({"params/w": 1, "params/b": 0}, axis="M")
+    given = partir.jit(step, MESH, [rows], donate_argnames="params")
+    partitioned = given.partitioned(params=params, x=jnp.ones(8))
+    (specs,) = partitioned.in_specs
+    assert partitioned.out_specs["state"]["params"] == specs["params"]
+    ties = [tie for tie in partitioned.program.ties if tie.owner is None]
+    assert len(ties) == 2
+    placed = partitioned.shard(params=params)[0]["params"]
+    given(params=placed, x=jnp.ones(8))
+    assert all(leaf.is_deleted() for leaf in jax.tree.leaves(placed))

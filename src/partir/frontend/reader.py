@@ -9,7 +9,7 @@ from jax._src.lib.mlir import ir
 
 from partir.errors import PartitionError
 from partir.frontend.locations import Locations
-from partir.ir.attributes import shardings
+from partir.ir.attributes import CALLED, shardings
 from partir.ir.core import Lambda, Location, Op, Signature
 from partir.ir.types import TensorType, opaque_type, tensor
 
@@ -79,7 +79,15 @@ class Reader:
     # Closed regions
 
     def lambdas(self, op: Any, name: str) -> tuple[Lambda, ...]:
-        """An op's regions, which must read nothing from outside."""
+        """An op's regions, which must read nothing from outside.
+
+        Functions that a custom call names (a comparison, say) count as its regions.
+        """
+        if CALLED in op.attributes:
+            symbols = [ir.FlatSymbolRefAttr(a).value for a in op.attributes[CALLED]]
+            return tuple(
+                self._lambda(self.functions[s].regions[0], name) for s in symbols
+            )
         return tuple(self._lambda(region, name) for region in op.regions)
 
     def _lambda(self, region: Any, name: str) -> Lambda:

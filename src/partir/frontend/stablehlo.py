@@ -15,7 +15,7 @@ from jax._src.lib.mlir.dialects import hlo as stablehlo
 from partir.errors import PartitionError
 from partir.frontend.builder import Builder
 from partir.frontend.reader import MANUAL, MESH, RETURNS, TRANSPARENT, Reader
-from partir.ir.attributes import shardings
+from partir.ir.attributes import CALLED, shardings
 from partir.ir.core import Location
 from partir.ir.garbage import collection_paused
 from partir.ir.types import TensorType
@@ -147,7 +147,8 @@ class _Importer(Reader):
         if name == MANUAL:
             attrs[MESH] = self.mesh_text(attrs["in_shardings"] + attrs["out_shardings"])
         location = self.locations.read(op.location)
-        lambdas = self.lambdas(op, name) if len(op.regions) else ()
+        closed = len(op.regions) or CALLED in op.attributes
+        lambdas = self.lambdas(op, name) if closed else ()
         made = self.builder.add(name, attrs, operands, types, location, lambdas)
         for result, value in zip(results, made, strict=True):
             env[result] = value

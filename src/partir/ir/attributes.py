@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+CALLED = "called_computations"  # functions that a custom call names: its regions
+
 _INT = re.compile(r"-?\d+")
 _NAME = re.compile(r'"([^"]+)"')
 _BRACES = re.compile(r"\{([^}]*)\}")

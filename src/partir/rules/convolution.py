@@ -16,6 +16,8 @@ from partir.rules.local import (
     binary,
     constant,
     emit_default,
+    padded,
+    sliced_at,
     tile_offset,
 )
 from partir.rules.monoids import identity
@@ -64,7 +66,8 @@ def convolution(op: Signature) -> Iterator[Factor]:
     """``(b, i, _), (o, i, k) -> (b, o, _) sum=i sum=k``.
 
     Groups of features or of batches are tiled instead of what they divide, and a
-    spatial dimension is where no window reaches into another tile.
+    spatial dimension is where no window reaches into another tile. A kernel as long as
+    the input is (the gradient of another kernel) is tiled together with it.
     """
     dims = Dims.of(op)
     left, kernel = op.operands[0].shape, op.operands[1].shape
@@ -82,10 +85,11 @@ def convolution(op: Signature) -> Iterator[Factor]:
         yield Factor(kernel[i], (f, i), (None,), "sum")
     for number, window in enumerate(dims.windows):
         spatial = str(number)
-        x, y = dims.left[spatial], dims.result[spatial]
+        x, k, y = dims.left[spatial], dims.kernel[spatial], dims.result[spatial]
         count = op.results[0].shape[y]
         yield Factor(_independent(window, left[x], count), (x, None), (y,))
-        yield Factor(window.size, (None, dims.kernel[spatial]), (None,), "sum")
+        together = window.plain and window.size * window.dilation == left[x]
+        yield Factor(window.size, (x if together else None, k), (None,), "sum")
 
 
 def _independent(window: Window, whole: int, count: int) -> int:
@@ -133,8 +137,11 @@ def convolution_form(
     tiled = [
         number
         for number in range(len(dims.windows))
-        if nest.needs[1][dims.kernel[str(number)]]
+        for loop in nest.loops
+        if loop.factor.operands == (None, dims.kernel[str(number)])
+        and loop.factor.reduce
     ]
+    tiled = sorted(set(tiled))
     if not tiled:
         return emit_default(nest, emitter, operands)
     left, kernel = operands
@@ -178,9 +185,7 @@ def _seen(nest: Nest, emitter: Emitter, dims: Dims, number: int, left: Ssa) -> S
     shape[x] = length
     zero = constant(emitter, INDEX, "0")
     starts = [start if dim == x else zero for dim in range(len(shape))]
-    attrs = {"slice_sizes": i64_array(shape)}
-    type_ = left.type.with_shape(tuple(shape))
-    return emitter.op("stablehlo.dynamic_slice", (left, *starts), (type_,), attrs)[0]
+    return sliced_at(emitter, left, starts, shape)
 
 
 def _reversed(op: Signature, number: int) -> bool:
@@ -190,20 +195,8 @@ def _reversed(op: Signature, number: int) -> bool:
 
 
 def _padded(emitter: Emitter, left: Ssa, dim: int, window: Window) -> Ssa:
-    shape = list(left.type.shape)
-    low, high, interior = ([0] * len(shape) for _ in range(3))
-    low[dim], high[dim], interior[dim] = (
-        window.low,
-        window.high,
-        window.base_dilation - 1,
-    )
-    shape[dim] = (shape[dim] - 1) * window.base_dilation + 1 + window.low + window.high
-    scalar = left.type.with_shape(())
-    zero = constant(emitter, scalar, identity("sum", scalar))
-    attrs = {
-        "edge_padding_low": i64_array(low),
-        "edge_padding_high": i64_array(high),
-        "interior_padding": i64_array(interior),
-    }
-    type_ = left.type.with_shape(tuple(shape))
-    return emitter.op("stablehlo.pad", (left, zero), (type_,), attrs)[0]
+    low, high, interior = ([0] * len(left.type.shape) for _ in range(3))
+    low[dim], high[dim] = window.low, window.high
+    interior[dim] = window.base_dilation - 1
+    zero = identity("sum", left.type)
+    return padded(emitter, left, low, high, interior, zero)

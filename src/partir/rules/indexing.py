@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from partir.ir.attributes import i64_array
+from partir.ir.attributes import i64_array, ints
 from partir.ir.core import Signature
 from partir.rules.factor import Factor
-from partir.rules.local import Emitter, Ssa, emit_default, selected
-from partir.rules.monoids import additive
+from partir.rules.local import (
+    Emitter,
+    Ssa,
+    binary,
+    constant,
+    emit_default,
+    padded,
+    selected,
+    sliced,
+    sliced_at,
+)
+from partir.rules.monoids import additive, identity
 from partir.rules.nest import Nest
 from partir.rules.positions import (
     all_of,
+    clamped,
     located,
+    shifted,
     signed,
     without_strangers,
 )
@@ -55,33 +67,72 @@ def dynamic_slice_form(
     return (without_strangers(emitter, made, mask),)
 
 
+_PART = "partir.part"  # dimensions that the whole op writes in part
+
+
 @rule("dynamic_update_slice")
 def dynamic_update_slice(op: Signature) -> Iterator[Factor]:
-    """``(v, d), (_, d), (), () -> (v, d)`` where one of v and all of d are written."""
+    """``(v, d), (_, d), (), () -> (v, d)`` where part of v and all of d are written."""
     starts = (None,) * (len(op.operands) - 2)
+    part = ints(op.attrs.get(_PART, ""))
     for dim, size in enumerate(op.operands[0].shape):
-        written = op.operands[1].shape[dim]
-        if written == size:
-            yield Factor(size, (dim, dim, *starts), (dim,))
-        elif written == 1:
-            yield Factor(size, (dim, None, *starts), (dim,))
+        whole = op.operands[1].shape[dim] == size and dim not in part
+        yield Factor(size, (dim, dim if whole else None, *starts), (dim,))
+
+
+@local_attrs("dynamic_update_slice")
+def dynamic_update_slice_attrs(nest: Nest) -> dict[str, str]:
+    """An update may be as large as a tile and yet lie elsewhere."""
+    return {**nest.signature.attrs, _PART: i64_array(_written_in_part(nest))}
+
+
+def _written_in_part(nest: Nest) -> list[int]:
+    """Tiled dimensions of which an update covers several elements but not all."""
+    whole, update = (nest.signature.operands[i].shape for i in (0, 1))
+    return [
+        dim
+        for dim, axes in enumerate(nest.needs[0])
+        if axes and 1 < update[dim] < whole[dim]
+    ]
 
 
 @local_form("dynamic_update_slice")
 def dynamic_update_slice_form(
     nest: Nest, emitter: Emitter, operands: Sequence[Ssa]
 ) -> tuple[Ssa, ...]:
-    """Write what is there already if the place is in another tile."""
+    """Write what is there already if the place is in another tile.
+
+    An update of several elements may reach into several tiles: it is written into the
+    tile with margins as long as it is, which are then cut off.
+    """
     operand, update, *starts = operands
+    part = _written_in_part(nest)
+    margins = [size if dim in part else 0 for dim, size in enumerate(update.type.shape)]
     found = _local_starts(nest, emitter, starts, nest.signature.operands[1].shape)
-    if found is None:
-        return emit_default(nest, emitter, operands)
-    starts, mask = found
-    attrs = {"slice_sizes": i64_array(update.type.shape)}
-    kind = "stablehlo.dynamic_slice"
-    (old,) = emitter.op(kind, (operand, *starts), (update.type,), attrs)
-    update = selected(emitter, mask, update, old)
-    return emit_default(nest, emitter, (operand, update, *starts))
+    starts, mask = found or ([signed(emitter, start) for start in starts], None)
+    if part:
+        none, zero = [0] * len(margins), identity("sum", operand.type)
+        operand = padded(emitter, operand, margins, margins, none, zero)
+        for dim in part:
+            starts[dim] = _start_behind_margin(nest, emitter, starts[dim], dim)
+    if mask is not None:
+        old = sliced_at(emitter, operand, starts, update.type.shape)
+        update = selected(emitter, mask, update, old)
+    kind, attrs = nest.signature.kind, nest.signature.attrs
+    (made,) = emitter.op(kind, (operand, update, *starts), (operand.type,), attrs)
+    if part:
+        made = sliced(emitter, made, margins, nest.result_types[0].shape)
+    return (made,)
+
+
+def _start_behind_margin(nest: Nest, emitter: Emitter, start: Ssa, dim: int) -> Ssa:
+    """Where an update starts in a tile that has a margin of its length."""
+    whole, length = (nest.signature.operands[i].shape[dim] for i in (0, 1))
+    start = clamped(emitter, start, whole - length + 1)
+    start = shifted(nest, emitter, start, dim)
+    margin = constant(emitter, start.type, str(length))
+    start = binary(emitter, "add", start, margin)
+    return clamped(emitter, start, nest.operand_types[0].shape[dim] + length + 1)
 
 
 def _local_starts(

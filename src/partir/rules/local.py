@@ -132,3 +132,52 @@ def converted(emitter: Emitter, value: Ssa, dtype: str) -> Ssa:
         return value
     type_ = tensor(value.type.shape, dtype)
     return emitter.op("stablehlo.convert", (value,), (type_,))[0]
+
+
+def padded(
+    emitter: Emitter,
+    value: Ssa,
+    low: Sequence[int],
+    high: Sequence[int],
+    interior: Sequence[int],
+    number: str,
+) -> Ssa:
+    """`value` with `number` before, behind and between its elements."""
+    shape = [
+        before + (size - 1) * (1 + between) + 1 + behind
+        for size, before, behind, between in zip(
+            value.type.shape, low, high, interior, strict=True
+        )
+    ]
+    attrs = {
+        "edge_padding_low": i64_array(low),
+        "edge_padding_high": i64_array(high),
+        "interior_padding": i64_array(interior),
+    }
+    filling = constant(emitter, value.type.with_shape(()), number)
+    type_ = value.type.with_shape(tuple(shape))
+    return emitter.op("stablehlo.pad", (value, filling), (type_,), attrs)[0]
+
+
+def sliced(
+    emitter: Emitter, value: Ssa, starts: Sequence[int], sizes: Sequence[int]
+) -> Ssa:
+    """A part of `value` at a place that is known."""
+    limits = [start + size for start, size in zip(starts, sizes, strict=True)]
+    attrs = {
+        "start_indices": i64_array(starts),
+        "limit_indices": i64_array(limits),
+        "strides": i64_array([1] * len(limits)),
+    }
+    type_ = value.type.with_shape(tuple(sizes))
+    return emitter.op("stablehlo.slice", (value,), (type_,), attrs)[0]
+
+
+def sliced_at(
+    emitter: Emitter, value: Ssa, starts: Sequence[Ssa], sizes: Sequence[int]
+) -> Ssa:
+    """A part of `value` at a place that is computed."""
+    attrs = {"slice_sizes": i64_array(sizes)}
+    type_ = value.type.with_shape(tuple(sizes))
+    kind = "stablehlo.dynamic_slice"
+    return emitter.op(kind, (value, *starts), (type_,), attrs)[0]

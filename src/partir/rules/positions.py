@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from partir.ir.attributes import i64_array
 from partir.ir.types import tensor
 from partir.rules.local import (
     INDEX,
@@ -16,6 +15,7 @@ from partir.rules.local import (
     constant,
     converted,
     selected,
+    sliced,
     spread,
     tile_index,
     tile_offset,
@@ -112,7 +112,11 @@ class Columns:
         count = shape[vector] if vector < len(shape) else 1
         if count == 1:
             return cls(emitter, [indices], vector)
-        items = [_slice(emitter, indices, vector, place) for place in range(count)]
+        sizes = [1 if dim == vector else n for dim, n in enumerate(shape)]
+        items = []
+        for place in range(count):
+            starts = [place if dim == vector else 0 for dim in range(len(shape))]
+            items.append(sliced(emitter, indices, starts, sizes))
         return cls(emitter, items, vector)
 
     def joined(self) -> Ssa:
@@ -133,16 +137,3 @@ class Columns:
         rest = (*shape[: self.vector], *shape[self.vector + 1 :])
         type_ = value.type.with_shape(rest)
         return self.emitter.op("stablehlo.reshape", (value,), (type_,))[0]
-
-
-def _slice(emitter: Emitter, value: Ssa, dim: int, place: int) -> Ssa:
-    starts, limits = [0] * len(value.type.shape), list(value.type.shape)
-    starts[dim], limits[dim] = place, place + 1
-    shape = [limit - start for start, limit in zip(starts, limits, strict=True)]
-    attrs = {
-        "start_indices": i64_array(starts),
-        "limit_indices": i64_array(limits),
-        "strides": i64_array([1] * len(shape)),
-    }
-    type_ = value.type.with_shape(tuple(shape))
-    return emitter.op("stablehlo.slice", (value,), (type_,), attrs)[0]

@@ -14,6 +14,7 @@ from partir.rules.local import (
     binary,
     converted,
     emit_default,
+    sliced_at,
     spread,
     tile_offset,
     tile_starts,
@@ -138,8 +139,7 @@ def slice_tile(nest: Nest, emitter: Emitter, whole: Ssa, position: int) -> Ssa:
     """This iteration's tile of a value that is whole."""
     local = (*nest.operand_types, *nest.result_types)[position]
     starts = tile_starts(nest, emitter, position)
-    attrs = {"slice_sizes": i64_array(local.shape)}
-    return emitter.op("stablehlo.dynamic_slice", (whole, *starts), (local,), attrs)[0]
+    return sliced_at(emitter, whole, starts, local.shape)
 
 
 @rule("iota")

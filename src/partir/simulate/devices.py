@@ -60,6 +60,8 @@ class DeviceSpec:
         collective_seconds: time to start a collective.
         step_seconds: time to start a step.
         collective_efficiency: share of the links' bandwidth that each kind reaches.
+        packs: whether what is gathered or scattered along a dimension that is not the
+            first is copied into one piece.
         overlap: whether collectives run beside computation.
         order: order in which the compiler schedules kernels: "breadth_first" (as soon
             as possible, as XLA does on CPUs, where it can be compared) or "program".
@@ -99,6 +101,7 @@ class DeviceSpec:
     collective_seconds: float = 0.0
     step_seconds: float = 0.0
     collective_efficiency: Mapping[str, float] = field(default_factory=dict)
+    packs: bool = True
     overlap: bool = True
     order: Order = "breadth_first"
     combine_bytes: float = 0.0

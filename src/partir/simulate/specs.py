@@ -23,6 +23,7 @@ _TPU = partial(
     matrix_tile=(8, 128, 128),
     # Products of float32 are done in bfloat16 unless a precision is asked for.
     float32_rate=1.0,
+    packs=False,
     kernel_seconds=1e-6,
     hop_seconds=1e-6,
     network_hop_seconds=1e-5,

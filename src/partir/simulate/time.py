@@ -130,12 +130,23 @@ class Clock:
         op = kernel.op
         assert isinstance(op, Collective)
         seconds = self.network.seconds(op.kind, op.axes, kernel.moved_bytes)
+        packed = sum(map(self._packed_bytes, kernel.members))
+        seconds += 2 * packed / self.device.memory_bytes_per_s
         return Cost(
             flops=kernel.flops,
+            memory_bytes=2 * packed,
             link_bytes=kernel.moved_bytes,
             communication_seconds=seconds,
             collectives=len(kernel.members),
         )
+
+    def _packed_bytes(self, op: Collective) -> float:
+        """Bytes that are copied so that each device's share lies in one piece."""
+        if not self.device.packs or op.dim < 1:
+            return 0.0
+        types = self.types[op.operand], self.types[op.result]
+        whole = max(types, key=lambda type_: type_.bytes)
+        return whole.bytes if math.prod(whole.shape[: op.dim]) > 1 else 0.0
 
 
 def total(costs: Sequence[Cost]) -> Cost:

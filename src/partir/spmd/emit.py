@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from partir.errors import PartitionError
+from partir.ir.attributes import CALLED
 from partir.ir.core import Lambda, Location
 from partir.ir.types import TensorType
 from partir.ir.written import KEPT
@@ -74,7 +75,7 @@ class TextEmitter:
             symbol = self.functions.symbol(attrs, types, tuple(results))
             kind, attrs = "func.call", {"callee": f"@{symbol}"}
         tail = op_tail(types, tuple(results), attrs or {})
-        body = self._regions(lambdas, regions)
+        body = self._regions(attrs or {}, lambdas, regions)
         made, left = self.results(results)
         self.lines.append(f'{left}"{kind}"({", ".join(names)}){body}{tail}{self.place}')
         return made
@@ -89,7 +90,17 @@ class TextEmitter:
         made = tuple(Ssa(f"{name}#{i}", t) for i, t in enumerate(types))
         return made, f"{name}:{len(types)} = "
 
-    def _regions(self, lambdas: tuple[Lambda, ...], regions: Sequence[str]) -> str:
+    def _regions(
+        self,
+        attrs: Mapping[str, str],
+        lambdas: tuple[Lambda, ...],
+        regions: Sequence[str] = (),
+    ) -> str:
+        if CALLED in attrs:  # functions of the module, which the op names
+            symbols = attrs[CALLED].strip("[]").replace("@", "").split(", ")
+            for symbol, function in zip(symbols, lambdas, strict=bool(lambdas)):
+                self.functions.add(function_text(symbol, function))
+            return ""
         parts = [*map(lambda_text, lambdas), *regions]
         return f" ({', '.join(parts)})" if parts else ""
 
@@ -116,7 +127,7 @@ class TextEmitter:
         template = None
         if not special and not any(loop.factor.once for loop in nest.loops):
             tail = op_tail(nest.operand_types, nest.result_types, nest.attrs)
-            body = self._regions(signature.lambdas, ())
+            body = self._regions(nest.attrs, signature.lambdas)
             text = f"{body}{tail}".replace("%", "%%")
             template = f'"{signature.kind}"(%s){text}'
         self._templates[nest] = template
@@ -191,6 +202,17 @@ def lambda_text(region: Lambda) -> str:
     if found is None:
         found = _lambda_texts[region] = _lambda_text(region)
     return found
+
+
+def function_text(symbol: str, region: Lambda) -> str:
+    """A closed region as a private function."""
+    ins = ", ".join(region.types[v].text for v in region.arguments)
+    outs = ", ".join(region.types[v].text for v in region.results)
+    attrs = (
+        f"function_type = ({ins}) -> ({outs}), "
+        f'sym_name = {_quoted(symbol)}, sym_visibility = "private"'
+    )
+    return f'"func.func"() ({lambda_text(region)}) {{{attrs}}} : () -> ()'
 
 
 def _lambda_text(region: Lambda, depth: int = 0) -> str:

@@ -29,6 +29,11 @@ class KeptFunctions:
         self._make = make
         self._symbols: dict[Any, str] = {}
 
+    def add(self, text: str) -> None:
+        """One more function, which stays the same at all types."""
+        if text not in self.texts:
+            self.texts.append(text)
+
     def symbol(self, attrs: Mapping[str, str], operands: Types, results: Types) -> str:
         """Name of the function for a call of these local types."""
         name = attrs[KEPT].strip('"')

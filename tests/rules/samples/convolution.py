@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import jax
 import numpy as np
 from jax import lax
 
@@ -45,6 +46,8 @@ def convolution(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
         signature = _convolution(kind, (2, 5, 4, 2), (2, 4, 2, 2), options)
         yield Sample(f"random {number}", signature, depth=1)
     yield Sample("turned round", _turned_round(kind))
+    for stride in (1, 2):
+        yield Sample(f"gradient of patches {stride}", _gradient(kind, stride))
 
 
 def _convolution(
@@ -90,3 +93,16 @@ def _turned_round(kind: str) -> Signature:
         plain.operands,
         plain.results,
     )
+
+
+def _gradient(kind: str, stride: int) -> Signature:
+    """What a kernel without overlaps gets back: its kernel is as long as the input."""
+
+    def loss(x: Any, k: Any) -> Any:
+        numbers = ("NHWC", "HWIO", "NHWC")
+        strides = (stride, 1)
+        made = lax.conv_general_dilated(x, k, strides, _NONE, dimension_numbers=numbers)
+        return (made**2).sum()
+
+    kernel = np.zeros((stride, 1, 2, 2))
+    return traced(kind, jax.grad(loss, argnums=1), np.zeros((2, 8, 2, 2)), kernel)[-1]

@@ -270,7 +270,9 @@ def dynamic_slice(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
 def dynamic_update_slice(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
     """A part of one dimension, of none, of two; one element; starts of all types."""
     for update, index in (
-        ("2x6", "i32"),
+        ("3x6", "i32"),
+        ("2x2", "i32"),
+        ("1x4", "i32"),
         ("4x6", "i32"),
         ("1x3", "i64"),
         ("1x6", "ui8"),
