@@ -31,7 +31,6 @@ from partir.ir.types import TensorType
 from partir.partition.check import check
 
 LIMIT = 1e-3  # relative to a result's largest value, for 32-bit floats
-LIMIT_DOUBLE = 1e-9
 SMALL = 1e-7  # results smaller than this may be noise: gradients that vanish
 
 
@@ -173,7 +172,7 @@ def load_zoo(name: str) -> Target:
     expected = jax.tree.leaves(jax.jit(case.step)(*case.args))
     program = partir.trace(case.step, *case.args)
     return Target(
-        f"zoo:{name}", case.step, case.args, program, case.args, expected, LIMIT_DOUBLE
+        f"zoo:{name}", case.step, case.args, program, case.args, expected, case.limit
     )
 
 

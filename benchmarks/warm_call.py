@@ -32,7 +32,7 @@ from benchmarks.models.schedules import MP, Z3
 from benchmarks.tables import format_table
 
 MESH = partir.Mesh({"B": 4, "M": 2})
-LIMIT = 1.1
+LIMIT = 1.25  # far above what is measured on an idle machine, for busy ones
 WARM_UP = 3
 
 Step = Callable[[Any, Any], Any]

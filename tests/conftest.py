@@ -12,10 +12,13 @@ import pytest
 
 # JAX reads these when it is imported: here nothing may import it before they are set.
 # The processes of pytest-xdist inherit them, hence the check.
-DEVICES_FLAG = "--xla_force_host_platform_device_count=8"
+# Most of the time goes into compiling, so LLVM is told not to try hard.
+FLAGS = (
+    "--xla_force_host_platform_device_count=8",
+    "--xla_backend_optimization_level=0",
+)
 flags = os.environ.get("XLA_FLAGS", "").split()
-if DEVICES_FLAG not in flags:
-    os.environ["XLA_FLAGS"] = " ".join([*flags, DEVICES_FLAG])
+os.environ["XLA_FLAGS"] = " ".join([*flags, *(f for f in FLAGS if f not in flags)])
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 TESTS = Path(__file__).parent

@@ -24,13 +24,15 @@ Step = Callable[..., Any]
 class Case:
     """A step, its arguments, and a schedule over a mesh with axes B and M.
 
-    `whole` are kinds of ops that this schedule leaves computed whole.
+    `whole` are kinds of ops that this schedule leaves computed whole; results agree to
+    `limit`, relative to their size.
     """
 
     step: Step
     args: tuple[Any, ...]
     schedule: Sequence[partir.ManualPartition]
     whole: frozenset[str] = frozenset()
+    limit: float = 1e-9
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -114,7 +115,8 @@ def t5() -> Case:
         "params/**/wi/kernel": 1,
     }
     schedule = tactics({"batch/*": 0}, megatron, zero="**/wi/kernel")
-    return training_case(loss, params, batch, schedule)
+    case = training_case(loss, params, batch, schedule)
+    return replace(case, limit=1e-5)  # its layer norm is in 32 bits whatever one asks
 
 
 def vit() -> Case:

@@ -223,7 +223,7 @@ SHOW = ("show", "model.py:train_step", "--mesh", "B=4,M=2")
             (*SHOW, "--schedule", "model.py"),
             "partir: model.py has no `schedule`: write schedule = [BP, MP, …]",
         ),
-        ((*SHOW, "--device", "tpu_v5e"), "--device needs the simulator"),
+        ((*SHOW, "--device", "tpu_v5x"), 'no device "tpu_v5x"; nearest: '),
         (("export", *PARTITION, "-o", "none/x.mlir"), "can't write none/x.mlir: No"),
         (("export", *PARTITION, "--to", "jpeg"), "invalid choice: 'jpeg'"),
         (("show",), "partir show: the following arguments are required: MODEL"),

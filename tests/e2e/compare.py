@@ -18,18 +18,20 @@ QUICK = {"xla_backend_optimization_level": 0}
 """For XLA: compile in half the time, to slower code."""
 
 
-def assert_same(got: Any, want: Any, zero: float = 0.0) -> None:
-    """Equal trees; floats to 1e-9, for which they are 64-bit; all else exactly.
+def assert_same(got: Any, want: Any, zero: float = 0.0, rtol: float = RTOL) -> None:
+    """Equal trees; floats to `rtol`, for which they are 64-bit; all else exactly.
 
     Differences below `zero` don't count: a gradient that vanishes leaves only noise.
     """
     assert jax.tree.structure(got) == jax.tree.structure(want)
     paths = jax.tree_util.tree_leaves_with_path(want)
     for left, (path, right) in zip(jax.tree.leaves(got), paths, strict=True):
-        assert_same_leaf(left, right, jax.tree_util.keystr(path), zero)
+        assert_same_leaf(left, right, jax.tree_util.keystr(path), zero, rtol)
 
 
-def assert_same_leaf(got: Any, want: Any, name: str = "", zero: float = 0.0) -> None:
+def assert_same_leaf(
+    got: Any, want: Any, name: str = "", zero: float = 0.0, rtol: float = RTOL
+) -> None:
     assert type(got) is type(want), name
     if not isinstance(want, jax.Array):
         assert got == want, name
@@ -41,8 +43,8 @@ def assert_same_leaf(got: Any, want: Any, name: str = "", zero: float = 0.0) -> 
         return
     assert right.dtype == np.float64, f"{name} is {right.dtype}: compare 64-bit floats"
     # Below what cancellation leaves of the largest number, nothing is to be seen.
-    floor = max(zero, 1e-12 * np.max(np.abs(right), initial=0.0))
-    np.testing.assert_allclose(left, right, rtol=RTOL, atol=floor, err_msg=name)
+    floor = max(zero, 1e-3 * rtol * np.max(np.abs(right), initial=0.0))
+    np.testing.assert_allclose(left, right, rtol=rtol, atol=floor, err_msg=name)
 
 
 def _signature(array: jax.Array) -> Any:

@@ -42,5 +42,5 @@ def run(
     record = partir.partition(case.step, mesh, schedule, args=case.args)
     for step in record.steps:
         check(step.state)
-    assert_same(record.compile()(*case.args), expected, NOISE)
+    assert_same(record.compile()(*case.args), expected, NOISE, case.limit)
     return record

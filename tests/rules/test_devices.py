@@ -21,8 +21,8 @@ from tests.rules.samples.sample import Sample, kinds, samples_of
 from tests.rules.tiles import Local, compiled, describe, equal
 
 MESH = partir.Mesh({"axis0": 2, "axis1": 4})
-NESTS_PER_KIND = 5
-PROGRAMS = 8
+NESTS_PER_KIND = 3
+PROGRAMS = 6
 LEFT_OUT = {
     TIE,  # no op
     "chlo.ragged_dot",  # CPUs have none

@@ -1,7 +1,8 @@
 """Tiles recombined: the local form of an op, run once per iteration, beside the whole.
 
 XLA runs the local op, its loops' indices being arguments. Operands are cut and results
-put together here, in NumPy, so that nothing but the local form is shared with lowering.
+put together here, so that nothing but the local form is shared with lowering. Every
+other time it is XLA that cuts the operands, which may then see through the slices.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from partir.frontend.stablehlo import parse_module
 from partir.ir.core import Signature
 from partir.ir.types import TensorType
 from partir.rules.elementwise import TIE
-from partir.rules.local import INDEX, Ssa
+from partir.rules.local import INDEX, Ssa, binary, constant, sliced_at
 from partir.rules.nest import Loop, Nest, nest_of
 from partir.spmd.emit import TextEmitter
 from tests.rules.dense import with_dense_products
@@ -76,12 +77,29 @@ class Local(TextEmitter):
         self.arguments.append(Ssa(f"%arg{len(self.arguments)}", type_))
         return self.arguments[-1]
 
-    def run(self, nest: Nest, splats: Splats) -> list[Ssa]:
-        """One iteration on operands that are new arguments."""
-        operands = [self.argument(type_) for type_ in nest.operand_types]
+    def run(self, nest: Nest, splats: Splats, cut: bool = False) -> list[Ssa]:
+        """One iteration on operands that are new arguments, or cut from them."""
+        types = nest.signature.operands if cut else nest.operand_types
+        operands = [self.argument(type_) for type_ in types]
+        if cut:
+            for loop in nest.loops:
+                operands = [
+                    self._tile(operand, dim, loop)
+                    for operand, dim in zip(operands, loop.factor.operands, strict=True)
+                ]
         if nest.signature.kind == TIE:  # all its values are one
             return [operands[0]] * len(nest.result_types)
         return list(self.local(nest, operands, splats))
+
+    def _tile(self, operand: Ssa, dim: int | None, loop: Loop) -> Ssa:
+        if dim is None:
+            return operand
+        shape = list(operand.type.shape)
+        shape[dim] //= loop.size
+        zero, size = (constant(self, INDEX, str(n)) for n in (0, shape[dim]))
+        start = binary(self, "multiply", self.index(loop.axis), size)
+        starts = [start if d == dim else zero for d in range(len(shape))]
+        return sliced_at(self, operand, starts, shape)
 
 
 @dataclass(frozen=True)
@@ -90,10 +108,11 @@ class Case:
 
     sample: Sample
     nest: Nest
+    cut: bool
 
-    def tiles(self, iteration: Sequence[int]) -> list[np.ndarray]:
+    def operands(self, iteration: Sequence[int]) -> list[np.ndarray]:
         """Operands of one iteration; of one that is not in the nest, any."""
-        loops = self.nest.loops
+        loops = () if self.cut else self.nest.loops
         return [
             reduce(
                 lambda tile, step: _tile(tile, position, *step),
@@ -143,10 +162,10 @@ def check(samples: Sequence[Sample]) -> list[str]:
 
 def _cases(samples: Sequence[Sample]) -> list[Case]:
     return [
-        Case(sample, nest)
+        Case(sample, nest, cut=number % 2 == 1)
         for sample in samples
         for outside in [nest_of(sample.signature)]
-        for nest in (outside, *nests(outside, sample.depth))
+        for number, nest in enumerate((outside, *nests(outside, sample.depth)))
     ]
 
 
@@ -156,7 +175,7 @@ def _module(cases: Sequence[Case]) -> tuple[str, list[TensorType]]:
     results = [
         result
         for case in cases
-        for result in emitter.run(case.nest, case.sample.splats)
+        for result in emitter.run(case.nest, case.sample.splats, case.cut)
     ]
     text = emitter.module("tiles", emitter.arguments, results)
     return with_dense_products(text), [result.type for result in results]
@@ -176,8 +195,8 @@ def _run_all(cases: Sequence[Case]) -> dict[tuple[int, ...], list[np.ndarray]]:
     ]
     made = {}
     for iteration in itertools.product(*map(range, sizes)):
-        tiles = [tile for case in cases for tile in case.tiles(iteration)]
-        made[iteration] = call([*map(np.int32, iteration), *tiles])
+        values = [value for case in cases for value in case.operands(iteration)]
+        made[iteration] = call([*map(np.int32, iteration), *values])
     return made
 
 

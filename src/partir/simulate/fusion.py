@@ -60,7 +60,13 @@ _ROLES = _table()
 
 
 def role_of(nest: Nest) -> Role:
-    """Role of an op; kinds without an entry read and write memory."""
+    """Role of an op; kinds without an entry read and write memory.
+
+    A transposed matrix is a view: products read it as it lies.
+    """
+    kind = nest.signature.kind
+    if kind == "stablehlo.transpose" and len(nest.result_types[0].shape) <= 2:
+        return Role.VIEW
     return _ROLES.get(canonical(nest.signature), Role.OPAQUE)
 
 

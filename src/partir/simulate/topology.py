@@ -139,7 +139,7 @@ def _split(size: int, parts: int) -> tuple[int, ...]:
     """A size as `parts` factors, as equal as can be.
 
     >>> _split(16, 2), _split(32, 2), _split(8, 1)
-    ((4, 8), (4, 8), (8,))
+    ((4, 4), (4, 8), (8,))
     """
     made = []
     for left in range(parts, 1, -1):
