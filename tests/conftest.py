@@ -15,7 +15,7 @@ import pytest
 # Most of the time goes into compiling, so LLVM is told not to try hard.
 FLAGS = (
     "--xla_force_host_platform_device_count=8",
-    "--xla_backend_optimization_level=0",
+    "--xla_llvm_disable_expensive_passes=true",
 )
 flags = os.environ.get("XLA_FLAGS", "").split()
 os.environ["XLA_FLAGS"] = " ".join([*flags, *(f for f in FLAGS if f not in flags)])

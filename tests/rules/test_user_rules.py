@@ -20,7 +20,7 @@ MODULE = """
 module @projection {
 func.func public @main(%x: tensor<8x4x16xf32>, %w: tensor<16x32xf32>)
     -> tensor<8x4x32xf32> {
-  %0 = stablehlo.custom_call @project(%x, %w) {backend_config = "fast"}
+  %0 = stablehlo.custom_call @projection(%x, %w) {backend_config = "fast"}
     : (tensor<8x4x16xf32>, tensor<16x32xf32>) -> tensor<8x4x32xf32>
     loc("model.py":7:3)
   %1 = stablehlo.tanh %0 : tensor<8x4x32xf32>
@@ -37,7 +37,7 @@ RULE = "b s d, d f -> b s f sum=d"
 
 @pytest.fixture
 def project() -> Iterator[None]:
-    with partir.rule("project", RULE):
+    with partir.rule("projection", RULE):
         yield
 
 
@@ -179,7 +179,7 @@ def test_another_rule_needs_replace() -> None:
 # A module with a custom call
 
 
-@pytest.mark.usefixtures("project")
+@pytest.mark.usefixtures("projection")
 @pytest.mark.parametrize(
     ("tactics", "reduced", "out"),
     [
@@ -226,7 +226,7 @@ def test_custom_call_without_a_rule_is_reported() -> None:
     ],
 )
 def test_a_rule_that_does_not_fit_names_the_call(rule: str, message: str) -> None:
-    with partir.rule("project", rule), pytest.raises(PartitionError) as error:
+    with partir.rule("projection", rule), pytest.raises(PartitionError) as error:
         partir.partition(partir.load(MODULE), MESH, [ROWS])
-    assert str(error.value).startswith('custom call "project" at model.py:7: rule "')
+    assert str(error.value).startswith('custom call "projection" at model.py:7: rule "')
     assert message in str(error.value)
