@@ -179,7 +179,7 @@ def test_another_rule_needs_replace() -> None:
 # A module with a custom call
 
 
-@pytest.mark.usefixtures("projection")
+@pytest.mark.usefixtures("project")
 @pytest.mark.parametrize(
     ("tactics", "reduced", "out"),
     [
