@@ -60,7 +60,7 @@ _MORE = {
     "slice": "one element: masked, then summed; every n-th without an exchange",
     "pad": "the same around every element, without an exchange",
     "reduce_window": "windows side by side without an exchange; one over all: a sum",
-    "scatter": "a dimension that no index addresses",
+    "scatter": "dimensions that windows cover in part, or that no index addresses",
     "select_and_scatter": "windows side by side, without an exchange",
     "triangular_solve": "systems that are solved together",
 }

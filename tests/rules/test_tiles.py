@@ -7,12 +7,13 @@ import pytest
 import partir.rules  # noqa: F401  (registers every family)
 import tests.rules.samples  # noqa: F401
 from partir.rules.manual import KIND as MANUAL
+from partir.rules.random import DRAW
 from partir.rules.registry import kinds
 from tests.rules.samples.sample import kinds as sampled_kinds, samples_of
 from tests.rules.tiles import check, signature_nests
 
-# A shard_map's loops are its author's; tests/frontend has them.
-KINDS = sorted({*kinds()} - {MANUAL})
+# The loops of these are given; test_random.py and tests/e2e have them.
+KINDS = sorted({*kinds()} - {MANUAL, DRAW})
 
 
 @pytest.mark.parametrize("kind", KINDS)

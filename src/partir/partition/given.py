@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from partir.partition.actions import Partition
 from partir.partition.state import Origin
-from partir.rules.manual import KIND, fixed_nest
+from partir.rules.given import given_nest, is_given
 
 
 class ModelDecisions:
@@ -13,11 +13,11 @@ class ModelDecisions:
     name = "the model's own"
 
     def apply(self, partition: Partition) -> None:
-        """Fix the shard_maps, then tile what is annotated with axes of the mesh."""
+        """Fix what has its loops, then tile what is annotated with axes of the mesh."""
         state = partition.state
         for node, signature in enumerate(state.graph.signatures):
-            if signature.kind == KIND:
-                nest = fixed_nest(signature, partition.mesh.axes)
+            if is_given(signature):
+                nest = given_nest(signature, partition.mesh.axes)
                 state.fix(node, nest, Origin(state.step, None, state.epoch))
         for annotation in partition.program.annotations:
             for dim, axes in enumerate(annotation.axes):
@@ -28,9 +28,7 @@ class ModelDecisions:
 
 def has_decisions(partition: Partition) -> bool:
     """Whether the model says anything about its layout on this mesh."""
-    return any(
-        signature.kind == KIND for signature in partition.state.graph.signatures
-    ) or any(
+    return any(map(is_given, partition.state.graph.signatures)) or any(
         axis in partition.mesh
         for annotation in partition.program.annotations
         for axes in annotation.axes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from partir.ir.attributes import i64_array, ints
+from partir.ir.attributes import i64_array
 from partir.ir.core import Signature
 from partir.rules.factor import Factor
 from partir.rules.local import (
@@ -18,6 +18,7 @@ from partir.rules.local import (
     sliced,
     sliced_at,
 )
+from partir.rules.lookup import marked, marks, tiled_dims
 from partir.rules.monoids import additive, identity
 from partir.rules.nest import Nest
 from partir.rules.positions import (
@@ -67,33 +68,26 @@ def dynamic_slice_form(
     return (without_strangers(emitter, made, mask),)
 
 
-_PART = "partir.part"  # dimensions that the whole op writes in part
-
-
 @rule("dynamic_update_slice")
 def dynamic_update_slice(op: Signature) -> Iterator[Factor]:
     """``(v, d), (_, d), (), () -> (v, d)`` where part of v and all of d are written."""
     starts = (None,) * (len(op.operands) - 2)
-    part = ints(op.attrs.get(_PART, ""))
     for dim, size in enumerate(op.operands[0].shape):
-        whole = op.operands[1].shape[dim] == size and dim not in part
+        whole = op.operands[1].shape[dim] == size and dim not in marks(op)
         yield Factor(size, (dim, dim if whole else None, *starts), (dim,))
 
 
 @local_attrs("dynamic_update_slice")
 def dynamic_update_slice_attrs(nest: Nest) -> dict[str, str]:
-    """An update may be as large as a tile and yet lie elsewhere."""
-    return {**nest.signature.attrs, _PART: i64_array(_written_in_part(nest))}
+    """Only a mark on what is written in part."""
+    return marked(nest.signature.attrs, _written_in_part(nest))
 
 
 def _written_in_part(nest: Nest) -> list[int]:
     """Tiled dimensions of which an update covers several elements but not all."""
     whole, update = (nest.signature.operands[i].shape for i in (0, 1))
-    return [
-        dim
-        for dim, axes in enumerate(nest.needs[0])
-        if axes and 1 < update[dim] < whole[dim]
-    ]
+    part = [dim for dim, size in enumerate(whole) if 1 < update[dim] < size]
+    return tiled_dims(nest, part)
 
 
 @local_form("dynamic_update_slice")

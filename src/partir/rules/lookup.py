@@ -1,25 +1,15 @@
-"""gather and scatter: embeddings, losses, their gradients, caches, graph networks."""
+"""What gather and scatter have in common: indices, and windows that they address."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from partir.ir.attributes import fields, i64_array, integer, ints
+from partir.ir.attributes import fields, i64_array, ints
 from partir.ir.core import Signature
-from partir.rules.factor import Factor
-from partir.rules.local import Emitter, Ssa, emit_default, selected, spread
-from partir.rules.monoids import additive, common_monoid, reducer
 from partir.rules.nest import Nest
-from partir.rules.positions import (
-    Columns,
-    is_tile,
-    located,
-    shifted,
-    signed,
-    without_strangers,
-)
-from partir.rules.registry import local_attrs, local_form, rule
+
+_PART = "partir.part"  # operand dimensions that the whole op's windows cover in part
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +31,8 @@ class Lookup:
     """Dimensions of indices, slices and (in batches) operand that go together."""
     windows: tuple[tuple[int, int], ...]
     """Dimensions of operand and slices that a window runs along."""
+    parts: tuple[int, ...] = ()
+    """Of these, those that were covered in part before they were tiled."""
 
     def single(self) -> list[int]:
         """Operand dimensions of which one element is looked up.
@@ -57,11 +49,20 @@ class Lookup:
     def whole(self) -> Iterator[tuple[int, int]]:
         """Dimensions (operand, slices) that a window covers from end to end."""
         for dim, offset in self.windows:
-            if self.sizes[dim] == self.operand[dim]:
+            if self.sizes[dim] == self.operand[dim] and dim not in self.parts:
                 yield dim, offset
 
+    def part(self) -> list[int]:
+        """Addressed operand dimensions that a window covers in part, by several."""
+        return [
+            dim
+            for dim, _ in self.windows
+            if dim in self.parts
+            or (dim in self.addressed and 1 < self.sizes[dim] < self.operand[dim])
+        ]
 
-def _lookup(
+
+def _read(
     op: Signature, attr: str, indices: int, slices: int, names: Sequence[str]
 ) -> Lookup:
     numbers = fields(op.attrs[attr])
@@ -90,184 +91,43 @@ def _lookup(
             for dim, place in zip(looked_up, places, strict=True)
         ),
         windows=windows,
+        parts=marks(op),
     )
 
 
-def _gather_lookup(op: Signature) -> Lookup:
+def gather_lookup(op: Signature) -> Lookup:
+    """Of a gather."""
     names = (
         "offset_dims collapsed_slice_dims operand_batching_dims "
         "start_indices_batching_dims start_index_map"
     )
-    return _lookup(op, "dimension_numbers", 1, 2, names.split())
+    return _read(op, "dimension_numbers", 1, 2, names.split())
 
 
-def _scatter_lookup(op: Signature) -> Lookup:
+def scatter_lookup(op: Signature) -> Lookup:
+    """Of a scatter."""
     names = (
         "update_window_dims inserted_window_dims input_batching_dims "
         "scatter_indices_batching_dims scatter_dims_to_operand_dims"
     )
     count = len(op.results)
     attr = "scatter_dimension_numbers"
-    return _lookup(op, attr, count, count + 1, names.split())
+    return _read(op, attr, count, count + 1, names.split())
 
 
-@rule("gather")
-def gather(op: Signature) -> Iterator[Factor]:
-    """``(v, d), (b, s, _) -> (b, s, d) sum=v``.
+def marked(attrs: dict[str, str], dims: Sequence[int]) -> dict[str, str]:
+    """Attributes that say which dimensions are covered in part.
 
-    Positions looked up, windows that are whole, and the dimension looked up in: there
-    each tile gives what it has.
+    A window may be as large as a tile and yet lie elsewhere.
     """
-    lookup = _gather_lookup(op)
-    for dim, result, source in lookup.positions:
-        yield Factor(lookup.indices[dim], (source, dim), (result,))
-    for dim, result in lookup.whole():
-        yield Factor(lookup.operand[dim], (dim, None), (result,))
-    monoid = additive(op.results[0].dtype)
-    for dim in lookup.single():
-        yield Factor(lookup.operand[dim], (dim, None), (None,), monoid)
+    return {**attrs, _PART: i64_array(dims)} if dims else attrs
 
 
-@local_attrs("gather")
-def gather_attrs(nest: Nest) -> dict[str, str]:
-    """A tiled window is as large as the tile; batching dimensions stay at one."""
-    attrs = dict(nest.signature.attrs)
-    sizes = list(ints(attrs["slice_sizes"]))
-    whole = nest.signature.operands[0].shape
-    for dim, axes in enumerate(nest.needs[0]):
-        if axes and sizes[dim] == whole[dim]:
-            sizes[dim] = nest.operand_types[0].shape[dim]
-    attrs["slice_sizes"] = i64_array(sizes)
-    return attrs
+def marks(op: Signature) -> tuple[int, ...]:
+    """The dimensions that `marked` marked."""
+    return ints(op.attrs.get(_PART, ""))
 
 
-@local_form("gather")
-def gather_form(
-    nest: Nest, emitter: Emitter, operands: Sequence[Ssa]
-) -> tuple[Ssa, ...]:
-    """Look up in this tile; what is in another one is left out.
-
-    Indices out of range count as the nearest in range of the whole, not of the tile.
-    """
-    lookup = _gather_lookup(nest.signature)
-    tiled = [dim for dim in lookup.single() if nest.needs[0][dim]]
-    if not tiled:
-        return emit_default(nest, emitter, operands)
-    columns = Columns.of(emitter, signed(emitter, operands[1]), lookup.vector)
-    masks = []
-    for dim in tiled:
-        if dim not in lookup.addressed:
-            masks.append(is_tile(nest, emitter, dim, 0))
-            continue
-        place = lookup.addressed.index(dim)
-        column, mask = located(nest, emitter, columns.items[place], dim)
-        columns.items[place] = column
-        masks.append(columns.without_vector(mask))
-    (made,) = emit_default(nest, emitter, (operands[0], columns.joined()))
-    places = [place for _, place, _ in lookup.positions]
-    for mask in masks:
-        dims = places if mask.type.shape else ()
-        mask = spread(emitter, mask, made.type, dims)
-        made = without_strangers(emitter, made, mask)
-    return (made,)
-
-
-@rule("scatter")
-def scatter(op: Signature) -> Iterator[Factor]:
-    """``(v, d), (b, _), (b, d) -> (v, d) sum=b``; the operand counts once.
-
-    Updates for another tile of the dimension scattered into are out of range here.
-    """
-    count = len(op.results)
-    lookup = _scatter_lookup(op)
-    monoid = common_monoid(op.lambdas[0], count)
-    unmoved = (None,) * (count + 1)
-    for dim, update, into in lookup.positions:
-        operands = (into,) * count + (dim,) + (update,) * count
-        size = lookup.indices[dim]
-        if into is not None:
-            yield Factor(size, operands, (into,) * count)
-        elif monoid:
-            yield Factor(size, operands, (None,) * count, monoid, tuple(range(count)))
-    for dim, update in lookup.whole():
-        operands = (dim,) * count + (None,) + (update,) * count
-        yield Factor(lookup.operand[dim], operands, (dim,) * count)
-    for dim in lookup.single():
-        yield Factor(lookup.operand[dim], (dim,) * count + unmoved, (dim,) * count)
-
-
-@local_form("scatter")
-def scatter_form(
-    nest: Nest, emitter: Emitter, operands: Sequence[Ssa]
-) -> tuple[Ssa, ...]:
-    """Indices counted from the start of the tile; what none addresses is the first.
-
-    Reductions of several operands are written one by one: XLA confuses operands of
-    one scatter that are equal, as masked ones are.
-    """
-    count = len(nest.result_types)
-    indices = _from_tile_start(nest, emitter, operands[count])
-    made = _scattered(nest, emitter, operands, indices)
-    lookup = _scatter_lookup(nest.signature)
-    for dim in set(lookup.single()) - set(lookup.addressed):
-        if nest.needs[0][dim]:
-            mask = is_tile(nest, emitter, dim, 0)
-            made = [
-                selected(emitter, mask, value, operand)
-                for value, operand in zip(made, operands, strict=False)
-            ]
-    return tuple(made)
-
-
-def _scattered(
-    nest: Nest, emitter: Emitter, operands: Sequence[Ssa], indices: Ssa
-) -> Sequence[Ssa]:
-    count = len(nest.result_types)
-    monoids = {loop.factor.reduce for loop in nest.loops} - {None}
-    if count == 1 or not monoids:
-        together = (*operands[:count], indices, *operands[count + 1 :])
-        return emit_default(nest, emitter, together)
-    (monoid,) = monoids
-    assert monoid is not None
-    results: list[Ssa] = []
-    for number, type_ in enumerate(nest.result_types):
-        one = (operands[number], indices, operands[count + 1 + number])
-        region = (reducer(monoid, type_.dtype),)
-        kind = nest.signature.kind
-        results += emitter.op(kind, one, (type_,), nest.attrs, region)
-    return results
-
-
-def _from_tile_start(nest: Nest, emitter: Emitter, indices: Ssa) -> Ssa:
-    """Indices of a scatter; those of another tile are out of range.
-
-    In any case of a type that holds them all: XLA's bounds for single updates overflow
-    in a small one.
-    """
-    lookup = _scatter_lookup(nest.signature)
-    indices = signed(emitter, indices)
-    tiled = [
-        dim for dim in lookup.single() if nest.needs[0][dim] and dim in lookup.addressed
-    ]
-    if not tiled:
-        return indices
-    columns = Columns.of(emitter, indices, lookup.vector)
-    for dim in tiled:
-        place = lookup.addressed.index(dim)
-        columns.items[place] = shifted(nest, emitter, columns.items[place], dim)
-    return columns.joined()
-
-
-@rule("torch_index_select")
-def torch_index_select(op: Signature) -> Iterator[Factor]:
-    """``(b, i, _, j), (b, s) -> (b, i, s, j)``: all but the dimension looked up in."""
-    dim, batch = (integer(op.attrs[name]) for name in ("dim", "batch_dims"))
-    operand, index = op.operands[0].shape, op.operands[1].shape
-    added = len(index) - batch
-    for place, size in enumerate(operand):
-        if place < dim:
-            yield Factor(size, (place, place if place < batch else None), (place,))
-        elif place > dim:
-            yield Factor(size, (place, None), (place + added - 1,))
-    for place in range(batch, len(index)):
-        yield Factor(index[place], (None, place), (dim + place - batch,))
+def tiled_dims(nest: Nest, dims: Sequence[int]) -> list[int]:
+    """Those of these dimensions of the first operand that the loops run along."""
+    return [dim for dim in dims if nest.needs[0][dim]]
