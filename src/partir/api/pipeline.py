@@ -17,9 +17,8 @@ from partir.partition.values import OpView, Values
 from partir.rules.nest import Tiling
 from partir.rules.user import require_rules_fit
 from partir.simulate.estimate import Estimate, Setting
-from partir.spmd.lower import lower
 from partir.spmd.program import SpmdProgram
-from partir.spmd.rewrites import rewrite
+from partir.spmd.stages import lower_state
 from partir.tactics.schedule import Schedule, tactic_name
 
 
@@ -61,23 +60,6 @@ class Step:
     def estimate(self) -> Estimate:
         """Time and memory on the device that was said; a PartitionError if none was."""
         return self.setting.estimate(self.spmd)
-
-
-@collection_paused
-def lower_state(state: State) -> SpmdProgram:
-    """Core -> SPMD program with its collectives rewritten."""
-    return rewrite(lower(state, out_tilings(state)))
-
-
-def out_tilings(state: State) -> list[Tiling]:
-    """A result that succeeds an argument is tiled as that is; others as at home."""
-    program = state.graph.program
-    succeeds = {
-        tie.sources[0]: tie.targets[0] for tie in program.ties if tie.owner is None
-    }
-    return [
-        state.tilings[succeeds.get(port.value, port.value)] for port in program.results
-    ]
 
 
 @collection_paused

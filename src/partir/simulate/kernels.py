@@ -27,7 +27,15 @@ from partir.spmd.program import (
 from partir.spmd.sweep import reads_of
 
 Homes = frozenset[int] | None
-Leaves = dict[int, tuple[int, ...]]
+
+
+class Leaves(dict[int, tuple[int, ...]]):
+    """Where values lie in memory; what nobody makes, a folded constant, in none."""
+
+    def __missing__(self, value: int) -> tuple[int, ...]:
+        """Nowhere."""
+        return ()
+
 
 _NOWHERE: frozenset[int] = frozenset()
 _MOST_HOMES = 8  # what more kernels than this would compute is kept
@@ -91,7 +99,7 @@ class Fuser:
 
     def run(self) -> Kernels:
         """Kernels of the whole program."""
-        return self.block(self.program.body, {})
+        return self.block(self.program.body, Leaves())
 
     def block(self, block: Block, outer: Leaves) -> Kernels:
         """Kernels of a block; `outer` says where values from outside lie."""

@@ -61,16 +61,18 @@ def peak_memory(
 ) -> Peak:
     """Peak of a program whose kernels are in order; `schedule` orders loops' bodies."""
     types = program.types
-    successors, own = _aliases(program, block, donated)
-    copied = tuple(_to_copy(block, successors))
-    lives = _Lives(block, types, schedule, is_body=False)
+    successors, own = aliases(program, block, donated)
+    copied = tuple(to_copy(block, successors))
+    lives = Lives(block, types, schedule, is_body=False)
     for value in copied:
-        lives.add(value, 0, lives.last.get(value, 0))
-        lives.lend(value, 1, lives.born[successors[value]])
+        size = types[value].bytes
+        lives.add(size, 0, lives.last.get(value, 0))
+        lives.lend(size, 1, lives.born[successors[value]])
     for number in own:
         result = block.results[number]
         if result in lives.born:
-            lives.lend(program.body.results[number], 0, lives.born[result])
+            size = types[program.body.results[number]].bytes
+            lives.lend(size, 0, lives.born[result])
     temporary, at = lives.peak()
     return Peak(
         sum(types[v].bytes for v in program.body.arguments),
@@ -82,7 +84,7 @@ def peak_memory(
     )
 
 
-def _aliases(
+def aliases(
     program: SpmdProgram, block: Kernels, donated: Sequence[bool]
 ) -> tuple[dict[int, int], list[int]]:
     """Donated arguments with the results that take their place, as jax pairs them.
@@ -111,7 +113,7 @@ def _aliases(
     return pairs, own
 
 
-def _to_copy(block: Kernels, successors: dict[int, int]) -> list[int]:
+def to_copy(block: Kernels, successors: dict[int, int]) -> list[int]:
     """Donated arguments that some kernel may still read when they are overwritten."""
     maker: dict[int, int] = {}
     readers: dict[int, list[int]] = {}
@@ -138,7 +140,7 @@ def _to_copy(block: Kernels, successors: dict[int, int]) -> list[int]:
     return found
 
 
-class _Lives:
+class Lives:
     """Live ranges of a block's values in memory, by position in the schedule."""
 
     def __init__(
@@ -219,25 +221,23 @@ class _Lives:
     def _inside(self, kernel: Kernel) -> float:
         """Peak of a loop's body or of the dearest branch."""
         return max(
-            _Lives(self.schedule(inner), self.types, self.schedule, True).peak()[0]
+            Lives(self.schedule(inner), self.types, self.schedule, True).peak()[0]
             for inner in kernel.inner
         )
 
-    def add(self, value: int, start: int, stop: int) -> None:
+    def add(self, size: int, start: int, stop: int) -> None:
         """One more value in memory."""
-        size = self.types[value].bytes
         self.change[start] += size
         self.change[stop + 1] -= size
 
-    def lend(self, value: int, start: int, stop: int) -> None:
+    def lend(self, size: int, start: int, stop: int) -> None:
         """A buffer that others may use from `start` until before `stop`."""
-        size = self.types[value].bytes
         self.lent[start] += size
         self.lent[stop] -= size
 
-    def curve(self) -> np.ndarray:
-        """Bytes of temporaries at each place."""
-        live = np.cumsum(self.change)[: len(self.kernels)]
+    def curve(self, more: np.ndarray | float = 0.0) -> np.ndarray:
+        """Bytes of temporaries at each place, with so many more that live there."""
+        live = np.cumsum(self.change)[: len(self.kernels)] + more
         lent = np.cumsum(self.lent)[: len(self.kernels)]
         needed: np.ndarray = np.maximum(live - lent, 0) + self.inner[: len(live)]
         return needed

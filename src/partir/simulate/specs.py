@@ -19,6 +19,7 @@ from partir.simulate.devices import Devices, DeviceSpec
 _TPU = partial(
     DeviceSpec,
     topology="torus",
+    order="program",
     wrap_size=4,
     matrix_tile=(8, 128, 128),
     # Products of float32 are done in bfloat16 unless a precision is asked for.
@@ -32,6 +33,7 @@ _TPU = partial(
 _GPU = partial(
     DeviceSpec,
     topology="switch",
+    order="program",
     matrix_tile=(16, 16, 16),
     # Products of float32 are done in TF32, at half the rate.
     float32_rate=0.5,

@@ -46,13 +46,32 @@ def local_type(type_: TensorType, tiling: Tiling, mesh: Mesh) -> TensorType:
     return type_.with_shape(tuple(shape))
 
 
+class _Homes(dict[int, int]):
+    """SPMD value of each source value, tiled as at home.
+
+    One that nobody makes, a constant left out of a folded program, comes when read.
+    """
+
+    def __init__(self, lowering: _Lowering) -> None:
+        super().__init__()
+        self.lowering = lowering
+
+    def __missing__(self, source: int) -> int:
+        lowering = self.lowering
+        value = lowering.value(source, lowering.tilings[source])
+        self[source] = value
+        if source in lowering.program.splats:
+            lowering.splats[value] = lowering.program.splats[source]
+        return value
+
+
 class _Lowering:
     def __init__(self, state: State) -> None:
         self.state = state
         self.mesh = state.mesh
         self.program: Program = state.graph.program
         self.types: list[TensorType] = []
-        self.home: dict[int, int] = {}  # source value -> SPMD value, tiled as at home
+        self.home = _Homes(self)
         self.ops: list[SpmdOp] = []
         self.splats: dict[int, str] = {}
         delays = delay_carried_sums(state)

@@ -1,0 +1,1 @@
+"""Automatic partitioning: repeated structure, named dimensions, search."""

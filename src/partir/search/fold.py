@@ -1,0 +1,247 @@
+"""The folded program: isomorphic layers once, with a multiplicity.
+
+Of every chain of repetitions the first and the last op are kept; the one that stands
+later in the program counts for all the others. What read a repetition that is gone
+reads one that is kept instead. Constants that cost nothing wherever they are computed
+are left out. The result is a `Program` like any other, so propagation, lowering and
+the simulator work on it as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from partir.ir.core import Annotation, Op, Port, Program, Region, Tie
+from partir.rules.nest import nest_of
+from partir.search.repeats import Chain, Repeats, find_repeats
+from partir.simulate.folded import Multiplicity
+from partir.simulate.fusion import Role, repeats, role_of
+
+
+@dataclass(frozen=True)
+class Folded:
+    """A program with its repetitions folded.
+
+    `members` are the values of `source` that a value of `program` stands for.
+    """
+
+    source: Program
+    program: Program
+    times: Multiplicity
+    members: tuple[tuple[int, ...], ...]
+    kept_arguments: tuple[int, ...]  # positions in `source.arguments`
+
+    @cached_property
+    def representative(self) -> dict[int, int]:
+        """The value of `program` that stands for each value of `source`."""
+        return {v: n for n, members in enumerate(self.members) for v in members}
+
+
+def fold(program: Program) -> Folded:
+    """Fold what repeats; without repetitions only constants go."""
+    return _Folding(program, find_repeats(program)).run()
+
+
+class _Folding:
+    def __init__(self, program: Program, repeats: Repeats) -> None:
+        self.program = program
+        self.weight: dict[int, int] = {}  # of kept ops in chains
+        self.argument_weight: dict[int, int] = {}
+        self.counted: dict[int, int] = {}
+        self.gone: set[int] = set()  # ops
+        self.gone_values: dict[int, tuple[int, ...]] = {}  # to kept ones, in order
+        self.stands_for: dict[int, list[int]] = {}
+        for chain in repeats.ops:
+            self._fold_ops(chain)
+        for chain in repeats.arguments:
+            self._fold_arguments(chain)
+        self.number: dict[int, int] = {}  # value of source -> folded value
+
+    def _fold_ops(self, chain: Chain) -> None:
+        ops = self.program.ops
+        early, late = sorted((chain[0], chain[-1]))
+        self.weight[early], self.weight[late] = 1, len(chain) - 1
+        self.counted[early] = late
+        for index in chain[1:-1]:
+            self.gone.add(index)
+            for region in ops[index].regions:
+                self.gone.update(self.program.walk(region))
+            for value, *kept in zip(
+                ops[index].results, ops[early].results, ops[late].results, strict=True
+            ):
+                self._replace(value, kept)
+
+    def _fold_arguments(self, chain: Chain) -> None:
+        first, last = chain[0], chain[-1]
+        self.argument_weight[first], self.argument_weight[last] = 1, len(chain) - 1
+        for value in chain[1:-1]:
+            self._replace(value, [last, first])
+
+    def _replace(self, value: int, kept: list[int]) -> None:
+        self.gone_values[value] = tuple(kept)
+        self.stands_for.setdefault(kept[-1], []).append(value)
+
+    # Building
+
+    def run(self) -> Folded:
+        program = self.program
+        free = _free_ops(program) - self.gone
+        ports = [p for p in program.arguments if p.value not in self.gone_values]
+        for port in ports:
+            self._new(port.value)
+        self.ops: list[Op | None] = []
+        self.op_weights: list[int] = []
+        self.op_number: dict[int, int] = {}
+        for index in free:
+            for value in program.ops[index].results:
+                self._new(value)
+        body = self._region(program.body, free, 1)
+        results = [p for p in program.results if p.value in self.number]
+        made = Program(
+            name=program.name,
+            types=tuple(program.types[v] for v in self.number),
+            ops=tuple(op for op in self.ops if op is not None),
+            body=Region(
+                tuple(self.number[p.value] for p in ports),
+                body.ops,
+                tuple(self.number[p.value] for p in results),
+            ),
+            arguments=self._ports(ports),
+            results=self._ports(results),
+            splats={
+                self.number[v]: s
+                for v, s in program.splats.items()
+                if v in self.number
+            },
+            ties=tuple(self._ties()),
+            annotations=tuple(self._annotations()),
+        )
+        return self._folded(made, ports)
+
+    def _folded(self, made: Program, ports: list[Port]) -> Folded:
+        kept = {port.value for port in ports}
+        number, counted = self.op_number, self.counted
+        makers = made.producers
+        argument = {self.number[v]: w for v, w in self.argument_weight.items()}
+        return Folded(
+            source=self.program,
+            program=made,
+            times=Multiplicity(
+                ops=self.op_weights,
+                arguments=[argument.get(p.value, 1) for p in made.arguments],
+                results=[
+                    self.op_weights[makers[p.value]]
+                    if p.value in makers
+                    else argument.get(p.value, 1)
+                    for p in made.results
+                ],
+                counted=[number[counted.get(i, i)] for i in number],
+            ),
+            members=tuple((v, *self.stands_for.get(v, ())) for v in self.number),
+            kept_arguments=tuple(
+                n for n, p in enumerate(self.program.arguments) if p.value in kept
+            ),
+        )
+
+    def _new(self, value: int) -> int:
+        return self.number.setdefault(value, len(self.number))
+
+    def _read(self, value: int) -> int:
+        """A value, or the last kept one of its chain that is there already."""
+        if value in self.number:
+            return self.number[value]
+        known = [v for v in self.gone_values[value] if v in self.number]
+        return self.number[known[-1]]
+
+    def _region(self, region: Region, free: set[int], weight: int) -> Region:
+        arguments = tuple(self._new(v) for v in region.arguments)
+        ops = []
+        for index in region.ops:
+            if index not in free and index not in self.gone:
+                ops.append(self._op(index, free, self.weight.get(index, weight)))
+        results = tuple(self._read(v) for v in region.results if self._there(v))
+        return Region(arguments, tuple(ops), results)
+
+    def _there(self, value: int) -> bool:
+        return value in self.number or value in self.gone_values
+
+    def _op(self, index: int, free: set[int], weight: int) -> int:
+        op = self.program.ops[index]
+        number = len(self.ops)
+        self.ops.append(None)  # the owner stands before what is in its regions
+        self.op_weights.append(weight)
+        self.op_number[index] = number
+        operands = tuple(self._read(v) for v in op.operands)
+        regions = tuple(self._region(r, free, weight) for r in op.regions)
+        results = tuple(self._new(v) for v in op.results)
+        self.ops[number] = Op(op.signature, operands, results, op.location, regions)
+        return number
+
+    def _ports(self, ports: Iterable[Port]) -> tuple[Port, ...]:
+        return tuple(
+            Port(p.name, self.number[p.value], p.rank, p.dtype) for p in ports
+        )
+
+    def _ties(self) -> Iterable[Tie]:
+        for tie in self.program.ties:
+            if tie.owner is None:
+                if all(v in self.number for v in tie.sources + tie.targets):
+                    yield self._tie(tie, None)
+            elif tie.owner in self.op_number:
+                yield self._tie(tie, self.op_number[tie.owner])
+
+    def _tie(self, tie: Tie, owner: int | None) -> Tie:
+        return Tie(
+            tuple(self._read(v) for v in tie.sources),
+            tuple(self.number[v] for v in tie.targets),
+            owner,
+        )
+
+    def _annotations(self) -> Iterable[Annotation]:
+        for one in self.program.annotations:
+            if one.value in self.number:
+                yield Annotation(self.number[one.value], one.axes)
+
+
+def _free_ops(program: Program) -> set[int]:
+    """Constants and what repeats them, where only fused ops of their level read them.
+
+    Every op that reads them computes them itself, so they cost nothing.
+    """
+    top = set(program.body.ops)
+    free: set[int] = set()
+    pinned = {port.value for port in program.results}
+    pinned |= {tag.value for tag in program.tags}
+    pinned |= {a.value for a in program.annotations}
+    for index in program.body.ops:
+        op = program.ops[index]
+        makers = [program.producers.get(v) for v in op.operands]
+        if (
+            not op.regions
+            and repeats(nest_of(op.signature))
+            and pinned.isdisjoint(op.results)
+            and all(maker in free for maker in makers)
+        ):
+            free.add(index)
+    changed = True
+    while changed:  # what reads them must be fused, or left out itself
+        costly = {i for i in free if not _fused_into_all(program, i, free, top)}
+        free -= costly
+        changed = bool(costly)
+    return free
+
+
+def _fused_into_all(program: Program, index: int, free: set[int], top: set[int]) -> bool:
+    (value,) = program.ops[index].results
+    for reader in program.uses.get(value, ()):
+        op = program.ops[reader]
+        if reader not in top or op.regions:
+            return False
+        if reader not in free and role_of(nest_of(op.signature)) not in _FUSED:
+            return False
+    return value in program.uses
+
+
+_FUSED = (Role.CHEAP, Role.COSTLY, Role.ROOT)

@@ -1,0 +1,190 @@
+"""Repeated structure: the layers of a model, found by the shape of its graph.
+
+Unrolled layers leave a run of ops whose signatures repeat with a period. The longest
+run that carries values from one repetition to the next is the seed of a *shift*: a map
+from each op to the same op one repetition later. It grows along the edges of the graph,
+from the forward pass to the backward pass and the optimizer, whatever their order.
+No name is looked at.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from partir.ir.core import Program
+
+_LEAST = 3  # repetitions that are worth folding
+_CANDIDATES = 24  # periods that are tried
+
+
+Chain = tuple[int, ...]
+"""One op, or one argument, in each repetition."""
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """Chains of ops and of arguments (values)."""
+
+    ops: tuple[Chain, ...] = ()
+    arguments: tuple[Chain, ...] = ()
+
+
+def find_repeats(program: Program) -> Repeats:
+    """All repeated structure of a program; nothing if there is none."""
+    shift = _Shift(program)
+    for seed in _seeds(program):
+        shift.grow(seed)
+    return Repeats(tuple(_chains(shift.ops)), tuple(_chains(shift.arguments)))
+
+
+def _chains(following: dict[int, int]) -> Iterator[Chain]:
+    """Follow the shift from every start."""
+    image = set(following.values())
+    for start in following:
+        if start in image:
+            continue
+        members = [start]
+        while members[-1] in following:
+            members.append(following[members[-1]])
+        if len(members) >= _LEAST:
+            yield tuple(members)
+
+
+# Seeds: periodic runs in program order
+
+
+Pair = tuple[int, int]  # op, the op one repetition later
+
+
+def _seeds(program: Program) -> Iterator[list[Pair]]:
+    """Runs that carry something from one repetition to the next, the longest first."""
+    order = np.array(program.body.ops)
+    numbers: dict[object, int] = {}
+    keys = np.array(
+        [numbers.setdefault(_key(program, int(i)), len(numbers)) for i in order]
+    )
+    taken = np.zeros(len(order), bool)
+    for period, start, stop in _runs(keys):
+        if taken[start:stop].any() or not _carries(
+            program, order[start : stop + period], period
+        ):
+            continue
+        taken[start : stop + period] = True
+        yield [
+            (int(order[i]), int(order[i + period])) for i in range(start, stop)
+        ]
+
+
+def _key(program: Program, index: int) -> object:
+    """What two ops must share: signatures, those inside their regions included."""
+    op = program.ops[index]
+    inner = tuple(
+        program.ops[i].signature for region in op.regions for i in program.walk(region)
+    )
+    return (op.signature, inner) if inner else op.signature
+
+
+def _runs(keys: np.ndarray) -> list[tuple[int, int, int]]:
+    """(period, start, stop) with equal keys a period later; the longest first."""
+    gaps: Counter[int] = Counter()
+    last: dict[int, int] = {}
+    for place, key in enumerate(keys.tolist()):
+        if key in last:
+            gaps[place - last[key]] += 1
+        last[key] = place
+    found = []
+    for period, _ in sorted(gaps.items(), key=lambda g: -g[0] * g[1])[:_CANDIDATES]:
+        same = np.concatenate(([0], keys[:-period] == keys[period:], [0]))
+        edges = np.flatnonzero(np.diff(same.astype(np.int8)))
+        for start, stop in edges.reshape(-1, 2).tolist():
+            if stop - start >= (_LEAST - 1) * period:
+                found.append((period, start, stop))
+    return sorted(found, key=lambda run: (run[1] - run[2], run[0]))
+
+
+def _carries(program: Program, run: np.ndarray, period: int) -> bool:
+    """Whether repetitions read what the ones before them made."""
+    place = {v: p for p, i in enumerate(run.tolist()) for v in program.ops[i].results}
+    crossing = 0
+    for here, index in enumerate(run.tolist()):
+        for value in program.ops[index].operands:
+            if here // period == place.get(value, here) // period + 1:
+                crossing += 1
+    return crossing >= len(run) // period - 1
+
+
+# Growing
+
+
+class _Shift:
+    """The map from ops and arguments to the same ones one repetition later."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.ops: dict[int, int] = {}
+        self.arguments: dict[int, int] = {}
+        self.top = set(program.body.ops)
+        self._image: set[int] = set()
+        self._argument_image: set[int] = set()
+
+    def grow(self, seed: list[Pair]) -> None:
+        """Pair what the pairs read, then what reads them, until nothing is new."""
+        todo = deque(pair for pair in seed if self._pair(*pair))
+        waiting = deque(todo)
+        while todo or waiting:
+            search = self._operands if todo else self._users
+            for pair in search(*(todo or waiting).popleft()):
+                if self._pair(*pair):
+                    todo.append(pair)
+                    waiting.append(pair)
+
+    def _pair(self, op: int, later: int) -> bool:
+        if op == later or op in self.ops or later in self._image:
+            return False
+        if _key(self.program, op) != _key(self.program, later):
+            return False
+        self.ops[op] = later
+        self._image.add(later)
+        return True
+
+    def _operands(self, op: int, later: int) -> Iterator[Pair]:
+        """What both read at the same place corresponds."""
+        ops, makers = self.program.ops, self.program.producers
+        for one, other in zip(ops[op].operands, ops[later].operands, strict=True):
+            made, made_later = makers.get(one), makers.get(other)
+            if made is None and made_later is None:
+                self._argument(one, other)
+            elif made in self.top and made_later in self.top:
+                assert made is not None and made_later is not None
+                yield made, made_later
+
+    def _argument(self, one: int, other: int) -> None:
+        types = self.program.types
+        known = one in self.arguments or other in self._argument_image
+        if one != other and not known and types[one] is types[other]:
+            self.arguments[one] = other
+            self._argument_image.add(other)
+
+    def _users(self, op: int, later: int) -> Iterator[Pair]:
+        """What reads both at the same place in the same way corresponds."""
+        ops = self.program.ops
+        for one, other in zip(ops[op].results, ops[later].results, strict=True):
+            ours, theirs = self._readers(one), self._readers(other)
+            for key, readers in ours.items():
+                matching = theirs.get(key, [])
+                if len(readers) == len(matching):
+                    yield from zip(readers, matching, strict=True)
+
+    def _readers(self, value: int) -> dict[object, list[int]]:
+        """Readers by what they are and where they read the value."""
+        found: dict[object, list[int]] = {}
+        for reader in self.program.uses.get(value, ()):
+            if reader in self.top:
+                op = self.program.ops[reader]
+                key = (op.signature, op.operands.index(value))
+                found.setdefault(key, []).append(reader)
+        return found

@@ -1,0 +1,282 @@
+"""Time and memory of a folded program, for all the repetitions that it stands for.
+
+*Time*: a repetition adds what the whole takes longer with it than without it. One after
+another that is the sum of its kernels; on two streams, communication that the next
+repetition hides stays hidden.
+
+*Memory*: what lives from one pass over the repetitions to another (activations for
+the backward pass, gradients for the optimizer) is there once per repetition, the rest
+once. Within a pass the most is at its first or at its last repetition.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from partir.ir.garbage import collection_paused
+from partir.simulate.communication import Network
+from partir.simulate.devices import DeviceSpec
+from partir.simulate.kernels import Fuser, Kernel, Kernels
+from partir.simulate.memory import Lives, aliases, to_copy
+from partir.simulate.order import scheduled
+from partir.simulate.time import Clock
+from partir.spmd.program import KINDS, SLICE, Collective, SpmdOp, SpmdProgram
+
+
+@dataclass(frozen=True)
+class Multiplicity:
+    """How often each op and each argument of a folded program stands in the whole.
+
+    Ops by number; arguments and results by position. `counted` is, for each op, the
+    one of its chain that counts for the others.
+    """
+
+    ops: Sequence[int]
+    arguments: Sequence[int]
+    results: Sequence[int]
+    counted: Sequence[int]
+
+    def of(self, op: SpmdOp) -> int:
+        """Of an op of the lowered program; moves count where they are needed."""
+        if isinstance(op, Collective):
+            cause = op.cause
+            node = cause.producer if cause.consumer is None else cause.consumer
+            return 1 if node is None else self.ops[node]
+        return self.ops[op.node]
+
+
+class FoldedEstimate:
+    """What the whole program costs on one device, from its folded form."""
+
+    def __init__(
+        self,
+        program: SpmdProgram,
+        times: Multiplicity,
+        device: DeviceSpec,
+        donated: Sequence[bool],
+        network: Network,
+    ) -> None:
+        """Nothing is computed yet. `network` is the device's with this mesh."""
+        self.program, self.times, self.device = program, times, device
+        self.donated, self._network = donated, network
+
+    @cached_property
+    def collectives(self) -> dict[str, int]:
+        """Executed counts on one device."""
+        counts = dict.fromkeys(KINDS, 0)
+        for op, trips in self.program.walk():
+            if isinstance(op, Collective) and op.kind != SLICE:
+                counts[op.kind] += trips * self.times.of(op)
+        return counts
+
+    @cached_property
+    @collection_paused
+    def _kernels(self) -> Kernels:
+        return self._scheduled(Fuser(self.program).run())
+
+    def _scheduled(self, block: Kernels) -> Kernels:
+        """All-reduces combined; in program order, so that passes stay apart."""
+        return scheduled(block, replace(self.device, order="program"))
+
+    # Time
+
+    @cached_property
+    def _weights(self) -> list[int]:
+        return [self._weight(kernel) for kernel in self._kernels.kernels]
+
+    def _weight(self, kernel: Kernel) -> int:
+        """Repetitions of a kernel; combined all-reduces of several are one."""
+        weights = {self.times.of(op) for op in kernel.members or (kernel.op,)}
+        return weights.pop() if len(weights) == 1 else 1
+
+    @cached_property
+    @collection_paused
+    def seconds(self) -> float:
+        """Time of the whole step."""
+        clock = Clock(
+            self.program.types,
+            self.device,
+            self._network,
+            self._scheduled,
+        )
+        kernels, weights = self._kernels.kernels, self._weights
+        durations = [self._duration(clock, kernel) for kernel in kernels]
+        whole = _streams(kernels, durations, clock.overlap)
+        seconds = whole
+        for weight in sorted(set(weights) - {1}):
+            without = [
+                -1.0 if w == weight else d
+                for d, w in zip(durations, weights, strict=True)
+            ]
+            seconds += (weight - 1) * (
+                whole - _streams(kernels, without, clock.overlap)
+            )
+        self._sums = _sums(kernels, durations, weights)
+        return seconds + self.device.step_seconds
+
+    def _duration(self, clock: Clock, kernel: Kernel) -> float:
+        weights = [self.times.of(op) for op in kernel.members]
+        if len(set(weights)) < 2:
+            return clock.kernel(kernel)[1]
+        types = self.program.types
+        total = sum(
+            w * max(types[op.operand].bytes, types[op.result].bytes)
+            for op, w in zip(kernel.members, weights, strict=True)
+        )
+        calls = math.ceil(total / max(self.device.combine_bytes, 1.0))
+        one = kernel._replace(moved_bytes=total / calls)
+        return calls * clock.kernel(one)[1]
+
+    @property
+    def compute_seconds(self) -> float:
+        """Time of all kernels."""
+        return self._both[0]
+
+    @property
+    def communication_seconds(self) -> float:
+        """Time of all collectives, hidden or not."""
+        return self._both[1]
+
+    @property
+    def _both(self) -> tuple[float, float]:
+        assert self.seconds >= 0
+        return self._sums
+
+    # Memory
+
+    @cached_property
+    @collection_paused
+    def peak_bytes(self) -> int:
+        """Most memory that one device needs at a time."""
+        program, block, times = self.program, self._kernels, self.times
+        types, body = program.types, program.body
+        successors, own = aliases(program, block, self.donated)
+        copied = to_copy(block, successors)
+        lives = Lives(block, types, self._scheduled, False)
+        argument_times = dict(zip(body.arguments, times.arguments, strict=True))
+        for value in copied:
+            size = types[value].bytes * argument_times[value]
+            lives.add(size, 0, lives.last.get(value, 0))
+            lives.lend(size, 1, lives.born[successors[value]])
+        for number in own:
+            result = block.results[number]
+            if result in lives.born:
+                size = types[body.results[number]].bytes * times.results[number]
+                lives.lend(size, 0, lives.born[result])
+        arguments = sum(
+            types[v].bytes * w
+            for v, w in zip(body.arguments, times.arguments, strict=True)
+        )
+        results = sum(types[body.results[n]].bytes * times.results[n] for n in own)
+        return int(arguments + results + self._temporary(lives))
+
+    def _temporary(self, lives: Lives) -> float:
+        if not lives.kernels:
+            return 0.0
+        return float(max(lives.curve(extra).max() for extra in self._others(lives)))
+
+    def _others(self, lives: Lives) -> tuple[np.ndarray, np.ndarray]:
+        """Bytes of the other repetitions, at the first and at the last of a pass."""
+        kernels, weights = self._kernels.kernels, self._weights
+        passes, types = _Passes.of(weights), self.program.types
+        place_of = {k.op.node: p for p, k in enumerate(kernels) if not k.members}
+        early, late = np.zeros(len(kernels) + 1), np.zeros(len(kernels) + 1)
+        for value, end in lives.end.items():
+            place = lives.born[value]
+            if weights[place] == 1:
+                continue
+            last = self._counted(kernels[end], end, place_of)
+            made, read = passes.number[place], passes.number[last]
+            if made == read:
+                continue
+            extra = (weights[place] - 1) * types[value].bytes
+            early[passes.last[made]] += extra
+            late[passes.first[made]] += extra
+            if weights[last] > 1:  # given back one by one as they are read
+                early[passes.last[read]] -= extra
+                late[passes.first[read]] -= extra
+            else:
+                early[last] -= extra
+                late[last] -= extra
+        return np.cumsum(early)[:-1], np.cumsum(late)[:-1]
+
+    def _counted(self, kernel: Kernel, place: int, place_of: dict[int, int]) -> int:
+        """Place of the kernel that counts for the repetitions of this one."""
+        if kernel.members:
+            return place
+        assert not isinstance(kernel.op, Collective)
+        return place_of.get(self.times.counted[kernel.op.node], place)
+
+
+@dataclass(frozen=True, slots=True)
+class _Passes:
+    """Stretches of kernels that are repeated alike: number of each, its first, last."""
+
+    number: list[int]
+    first: list[int]
+    last: list[int]
+
+    @classmethod
+    def of(cls, weights: Sequence[int]) -> _Passes:
+        """Stretches of one weight; a few kernels of another don't end one."""
+        edges = np.flatnonzero(np.diff(np.array(weights))) + 1
+        starts = [0, *edges.tolist(), len(weights)]
+        runs = [(weights[a], a, b) for a, b in pairwise(starts)]
+        joined: list[tuple[int, int, int]] = []
+        for number, (weight, start, stop) in enumerate(runs):
+            small = stop - start <= _GAP and weight == 1
+            inside = 0 < number < len(runs) - 1
+            if small and inside and runs[number - 1][0] == runs[number + 1][0]:
+                weight = runs[number - 1][0]
+            if joined and joined[-1][0] == weight:
+                start = joined.pop()[1]
+            joined.append((weight, start, stop))
+        numbers = [n for n, (_, a, b) in enumerate(joined) for _ in range(a, b)]
+        return cls(numbers, [a for _, a, _ in joined], [b - 1 for *_, b in joined])
+
+
+_GAP = 16  # kernels
+
+
+def _streams(
+    kernels: Sequence[Kernel], durations: Sequence[float], overlap: bool
+) -> float:
+    """End of the last kernel; a negative duration is a kernel left out."""
+    ready: dict[int, float] = {}
+    computed = communicated = 0.0
+    get = ready.get
+    for kernel, seconds in zip(kernels, durations, strict=True):
+        if seconds < 0:
+            continue
+        moves = bool(kernel.members) and overlap
+        start = communicated if moves else computed
+        for value in kernel.reads:
+            at = get(value, 0.0)
+            if at > start:
+                start = at
+        if kernel.inner:  # a loop has both streams for itself
+            start = max(start, computed, communicated)
+            communicated = start + seconds
+        end = start + seconds
+        if moves:
+            communicated = end
+        else:
+            computed = end
+        for value in kernel.writes:
+            ready[value] = end
+    return max(computed, communicated)
+
+
+def _sums(
+    kernels: Sequence[Kernel], durations: Sequence[float], weights: Sequence[int]
+) -> tuple[float, float]:
+    moved = [bool(kernel.members) for kernel in kernels]
+    times = np.array(durations) * np.array(weights)
+    moving = np.array(moved, bool)
+    return float(times[~moving].sum()), float(times[moving].sum())

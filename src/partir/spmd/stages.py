@@ -1,0 +1,27 @@
+"""From a partition to its SPMD program, one line per stage."""
+
+from __future__ import annotations
+
+from partir.ir.garbage import collection_paused
+from partir.partition.state import State
+from partir.rules.nest import Tiling
+from partir.spmd.lower import lower
+from partir.spmd.program import SpmdProgram
+from partir.spmd.rewrites import rewrite
+
+
+@collection_paused
+def lower_state(state: State) -> SpmdProgram:
+    """Core -> SPMD program with its collectives rewritten."""
+    return rewrite(lower(state, out_tilings(state)))
+
+
+def out_tilings(state: State) -> list[Tiling]:
+    """A result that succeeds an argument is tiled as that is; others as at home."""
+    program = state.graph.program
+    succeeds = {
+        tie.sources[0]: tie.targets[0] for tie in program.ties if tie.owner is None
+    }
+    return [
+        state.tilings[succeeds.get(port.value, port.value)] for port in program.results
+    ]
