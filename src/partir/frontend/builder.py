@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from partir.frontend.counting import Counts
 from partir.ir.core import (
     Annotation,
     Lambda,
@@ -38,6 +39,12 @@ _CHEAP = frozenset(
     ).split()
 )
 
+# Not cheap, or too large for a cone: what may make counts of counts.
+_COUNTED = frozenset(
+    "stablehlo." + name
+    for name in "broadcast_in_dim compare concatenate convert reshape select".split()
+)
+
 
 @dataclass(frozen=True, slots=True)
 class _Cone:
@@ -60,6 +67,7 @@ class Builder:
         self.types: list[TensorType] = []
         self.ops: list[Op | None] = []
         self.splats: dict[int, str] = {}
+        self._counts = Counts(self.splats)
         self.tags: list[Tag] = []
         self.ties: list[Tie] = []
         self.annotations: list[Annotation] = []
@@ -114,10 +122,39 @@ class Builder:
             value = self.value(results[0])
             self._cones[value] = _Cone(signature, operands, location, size)
             self._note_splat(signature, operands, value)
+            self._counts.note(signature, operands, value)
             return (value,)
         if kind == "stablehlo.optimization_barrier":
             return self._barrier(signature, operands, location)
-        return self._emit(signature, self.settle(operands), location)
+        if kind in ("stablehlo.gather", "stablehlo.scatter"):
+            signature, operands = self._batched(signature, operands, location)
+        made = self._emit(signature, self.settle(operands), location)
+        if kind in _COUNTED:
+            self._counts.note(signature, operands, made[0])
+        return made
+
+    def _batched(
+        self, signature: Signature, operands: tuple[int, ...], location: Location
+    ) -> tuple[Signature, tuple[int, ...]]:
+        """A lookup, without the indices that only count along its batch."""
+        found = self._counts.batched(signature, operands)
+        if found is None:
+            return signature, operands
+        indices = found.columns[0]
+        if len(found.columns) > 1:
+            shape = list(self.types[indices].shape)
+            shape[found.vector] = len(found.columns)
+            type_ = self.types[indices].with_shape(tuple(shape))
+            attrs = {"dimension": f"{found.vector} : i64"}
+            kind = "stablehlo.concatenate"
+            (indices,) = self.add(kind, attrs, found.columns, (type_,), location)
+        at = found.position
+        operands = (*operands[:at], indices, *operands[at + 1 :])
+        types = tuple([self.types[v] for v in operands])
+        made = Signature.of(
+            signature.kind, found.attrs, types, signature.results, signature.lambdas
+        )
+        return made, operands
 
     def _barrier(
         self, signature: Signature, operands: tuple[int, ...], location: Location

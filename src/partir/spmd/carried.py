@@ -143,7 +143,7 @@ class _Finder:
         if value in self.delays.loops:
             return self.delays.loops[value]
         op = self.program.ops[producer]
-        if op.regions:
+        if producer in self.state.graph.owned:  # ties speak for it: it has no sums
             return ()
         pending = self.delays.nests[producer].pending[op.results.index(value)]
         return tuple(axis for axis, monoid in pending if monoid == "sum")
@@ -225,7 +225,7 @@ class _Finder:
         if not self.program.types[value].shape:
             return []
         node = self.program.producers.get(value)
-        if node is None or self.reads[value] != 1 or self.program.ops[node].regions:
+        if node is None or self.reads[value] != 1 or node in self.state.graph.owned:
             return None
         found = [node]
         for operand in self.program.ops[node].operands:
