@@ -130,7 +130,7 @@ def _holds(op: Signature, dim: int) -> bool:
     if not type_.dtype.startswith(("i", "ui")) or type_.dtype == "i1":
         return False
     bits = int(8 * dtype_bytes(type_.dtype)) - type_.dtype.startswith("i")
-    return 1 < type_.shape[dim] <= 2**bits
+    return 1 < type_.shape[dim] <= 1 << bits
 
 
 def _kept(before: Sequence[int], after: Sequence[int], dim: int) -> int | None:
