@@ -12,7 +12,8 @@ def calls_host(op: Signature) -> bool:
 
 def runs_once(op: Signature) -> bool:
     """Whether only one device may run it; the others get its results from there."""
-    return calls_host(op) and op.attrs.get("has_side_effect") == "true"
+    custom = op.kind == "stablehlo.custom_call"
+    return custom and calls_host(op) and op.attrs.get("has_side_effect") == "true"
 
 
 def spreading_monoid(dtype: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from partir.ir.core import Signature
 from partir.ir.types import TensorType
@@ -45,6 +46,7 @@ class Nest:
             signature.results, loops, len(signature.operands)
         )
         self.factors = self._local_factors()
+        self.cache: dict[str, Any] = {}  # what others learn of it
         self._inside: dict[tuple[str, int, int], Nest] = {}
         self._judged: dict[tuple[int, tuple[int, ...]], int] = {}
         self._settled: dict[tuple[int, tuple[int, ...]], int] = {}

@@ -26,7 +26,7 @@ from partir.simulate.kernels import Fuser, Kernel, Kernels
 from partir.simulate.memory import Lives, aliases, to_copy
 from partir.simulate.order import scheduled
 from partir.simulate.time import Clock
-from partir.spmd.program import KINDS, SLICE, Collective, SpmdOp, SpmdProgram
+from partir.spmd.program import KINDS, SLICE, Collective, Compute, SpmdOp, SpmdProgram
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,9 @@ class FoldedEstimate:
 
     def _weight(self, kernel: Kernel) -> int:
         """Repetitions of a kernel; combined all-reduces of several are one."""
-        weights = {self.times.of(op) for op in kernel.members or (kernel.op,)}
+        if not kernel.members:
+            return self.times.of(kernel.op)
+        weights = {self.times.of(op) for op in kernel.members}
         return weights.pop() if len(weights) == 1 else 1
 
     @cached_property
@@ -121,6 +123,8 @@ class FoldedEstimate:
         return seconds + self.device.step_seconds
 
     def _duration(self, clock: Clock, kernel: Kernel) -> float:
+        if type(kernel.op) is Compute:
+            return clock.compute_seconds(kernel)
         weights = [self.times.of(op) for op in kernel.members]
         if len(set(weights)) < 2:
             return clock.kernel(kernel)[1]

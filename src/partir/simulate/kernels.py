@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from partir.rules.nest import Nest
 from partir.simulate.fusion import Role, repeats, role_of, window_bytes
 from partir.simulate.work import Work, work_of
 from partir.spmd.program import (
@@ -84,17 +83,17 @@ class Facts(NamedTuple):
     window: float | None
 
 
+_FACTS = "facts"
 _SLICE = Facts(Role.CHEAP, Work(), False, 0.0)
 
 
 class Fuser:
-    """Makes kernels of blocks; remembers what it learnt of each nest."""
+    """Makes kernels of blocks; what it learns of a nest stays with that."""
 
     def __init__(self, program: SpmdProgram) -> None:
         """Start with a program."""
         self.program = program
         self.types = program.types
-        self._facts: dict[Nest, Facts] = {}
         self._windows: dict[int, tuple[int, ...]] = {}
 
     def run(self) -> Kernels:
@@ -103,9 +102,9 @@ class Fuser:
 
     def block(self, block: Block, outer: Leaves) -> Kernels:
         """Kernels of a block; `outer` says where values from outside lie."""
-        known = self._facts.get
         facts = [
-            (known(op.nest) if type(op) is Compute else None) or self.facts(op)
+            (op.nest.cache.get(_FACTS) if type(op) is Compute else None)
+            or self.facts(op)
             for op in block.ops
         ]
         homes = self._homes(block, facts)
@@ -118,7 +117,7 @@ class Fuser:
             return _SLICE if sliced else None
         nest = op.nest
         found = Facts(role_of(nest), work_of(nest), repeats(nest), window_bytes(nest))
-        self._facts[nest] = found
+        nest.cache[_FACTS] = found
         return found
 
     # From last to first: who computes what

@@ -97,6 +97,16 @@ class Clock:
         return worst.cost, worst.seconds, worst.events
 
     def _compute(self, kernel: Kernel) -> Cost:
+        return Cost(
+            flops=kernel.flops,
+            transcendentals=kernel.transcendentals,
+            memory_bytes=kernel.moved_bytes,
+            compute_seconds=self.compute_seconds(kernel),
+            kernels=1,
+        )
+
+    def compute_seconds(self, kernel: Kernel) -> float:
+        """Time of a kernel that computes."""
         device = self.device
         if kernel.matmul is not None:
             seconds = self._matmul(kernel)
@@ -104,13 +114,7 @@ class Clock:
             work = kernel.flops + kernel.transcendentals * device.transcendental_flops
             seconds = work / device.vector_rate
         seconds = max(seconds, kernel.moved_bytes / device.memory_bytes_per_s)
-        return Cost(
-            flops=kernel.flops,
-            transcendentals=kernel.transcendentals,
-            memory_bytes=kernel.moved_bytes,
-            compute_seconds=seconds + device.kernel_seconds,
-            kernels=1,
-        )
+        return seconds + device.kernel_seconds
 
     def _matmul(self, kernel: Kernel) -> float:
         """Products of padded matrices at the rate of their element type."""

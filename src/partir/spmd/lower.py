@@ -141,9 +141,11 @@ class _Lowering:
     def arrive(self, value: int, source: int, tiling: Tiling) -> None:
         """A result, just made in `tiling`, goes to its home."""
         home = self.tilings[source]
-        self.home[source] = self.move(value, source, tiling, home, None)
+        if home != tiling:
+            value = self.move(value, source, tiling, home, None)
+        self.home[source] = value
         if source in self.program.splats:
-            self.splats[self.home[source]] = self.program.splats[source]
+            self.splats[value] = self.program.splats[source]
 
     # Ops
 
@@ -164,17 +166,26 @@ class _Lowering:
                 for v, need in zip(op.operands, needs, strict=True)
             ]
         )
-        results = tuple([self.new(t) for t in nest.result_types])
+        first = len(self.types)
+        self.types += nest.result_types
+        results = tuple(range(first, len(self.types)))
         self.ops.append(Compute(index, nest, operands, results))
+        ends_here = not any(nest.pending) and not runs_once(op.signature)
         for position, source in enumerate(op.results):
             value = results[position]
-            if runs_once(op.signature) and self.program.types[source].tensor:
-                monoid = spreading_monoid(self.program.types[source].dtype)
-                everywhere = [(axis, monoid) for axis in self.mesh]
-                value = self.reduce(value, source, everywhere, index)
-            if nest.pending[position]:
-                value = self.reduce(value, source, nest.pending[position], index)
+            if not ends_here:
+                value = self.reduced(value, source, index, position)
             self.arrive(value, source, nest.gives[position])
+
+    def reduced(self, value: int, source: int, index: int, position: int) -> int:
+        """A result with the reductions that its loops leave, spread if made once."""
+        type_ = self.program.types[source]
+        if runs_once(self.program.ops[index].signature) and type_.tensor:
+            monoid = spreading_monoid(type_.dtype)
+            everywhere = [(axis, monoid) for axis in self.mesh]
+            value = self.reduce(value, source, everywhere, index)
+        pending = self.nests[index].pending[position]
+        return self.reduce(value, source, pending, index) if pending else value
 
     def reduce(
         self, value: int, source: int, pending: Sequence[tuple[str, str]], index: int

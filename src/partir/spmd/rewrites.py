@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby
 
+from partir.ir.core import Program
 from partir.spmd.gathers import (
     merge_gathers,
     narrow_before_gather,
@@ -89,48 +90,66 @@ def _scattered(
 
 def drop_dead(program: SpmdProgram) -> SpmdProgram:
     """Leave out what nothing reads; ops with effects stay."""
+    effects = _effects(program.program)
     live: set[int] = set(program.body.results)
-    return replace(program, body=_live_block(program, program.body, live))
+    body = _live_block(program.body, live, effects)
+    return program if body is program.body else replace(program, body=body)
 
 
-def _live_block(program: SpmdProgram, block: Block, live: set[int]) -> Block:
+def _live_block(block: Block, live: set[int], effects: frozenset[int]) -> Block:
     kept: list[SpmdOp] = []
     live.update(block.results)
     for op in reversed(block.ops):
-        effects = not isinstance(op, Collective) and _has_effects(program, op.node)
-        if not effects and live.isdisjoint(op.results):
+        if live.isdisjoint(op.results) and (
+            isinstance(op, Collective) or op.node not in effects
+        ):
             continue
         if isinstance(op, Control):
-            inner = tuple(_live_block(program, b, live) for b in op.blocks)
+            inner = tuple(_live_block(b, live, effects) for b in op.blocks)
             op = replace(op, blocks=inner)
         live.update(op.operands)
         kept.append(op)
+    if len(kept) == len(block.ops) and not any(isinstance(op, Control) for op in kept):
+        return block
     return replace(block, ops=tuple(reversed(kept)))
 
 
-def _has_effects(program: SpmdProgram, node: int) -> bool:
-    source = program.program
-    op = source.ops[node]
-    if op.signature.attrs.get("has_side_effect") == "true":
-        return True
-    inner = (number for region in op.regions for number in source.walk(region))
-    return any(_has_effects(program, number) for number in inner)
+def _effects(program: Program) -> frozenset[int]:
+    """Ops with effects, and those with such an op in their regions."""
+    found: frozenset[int] | None = program.__dict__.get("_effects")
+    if found is None:
+        marked: set[int] = set()
+        for index in reversed(range(len(program.ops))):  # owners stand before
+            op = program.ops[index]
+            inner = {number for region in op.regions for number in region.ops}
+            own = op.signature.attrs.get("has_side_effect") == "true"
+            if own or not marked.isdisjoint(inner):
+                marked.add(index)
+        found = program.__dict__["_effects"] = frozenset(marked)
+    return found
 
 
-PASSES: tuple[Pass, ...] = (
-    scatter_reduced_slices,
-    merge_sums,
-    scatter_reduced_slices,  # slices that a merged sum now stands before
-    widen_after_gather,
-    narrow_before_gather,
-    merge_gathers,
-    tie_repeated_gathers,
+_REDUCTIONS = ("all_reduce", "reduce_scatter")
+_GATHERS = ("all_gather",)
+_MOVES = ("all_gather", "all_to_all", "collective_permute")
+
+# Each with the kinds that it looks for: without any there is nothing to do.
+PASSES: tuple[tuple[Pass, tuple[str, ...]], ...] = (
+    (scatter_reduced_slices, (SLICE,)),
+    (merge_sums, _REDUCTIONS),
+    (scatter_reduced_slices, (SLICE,)),  # slices that a merged sum now stands before
+    (widen_after_gather, _GATHERS),
+    (narrow_before_gather, _GATHERS),
+    (merge_gathers, _MOVES),
+    (tie_repeated_gathers, _GATHERS),
 )
 
 
 def rewrite(program: SpmdProgram) -> SpmdProgram:
     """All rewrites, dead ops left out before and after."""
     program = drop_dead(program)
-    for one in PASSES:
-        program = run_pass(program, one)
+    kinds = {op.kind for op, _ in program.walk() if isinstance(op, Collective)}
+    for one, wanted in PASSES:
+        if not kinds.isdisjoint(wanted):
+            program = run_pass(program, one)
     return drop_dead(program)
