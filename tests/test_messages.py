@@ -434,6 +434,40 @@ def test_carry_that_names_an_unknown_tree() -> None:
     assert told.startswith('carry={"out/7": "params"}: there is no result "out/7"')
 
 
+def test_carry_that_is_no_mapping_of_names() -> None:
+    for carry in (["out"], "out", {"out": 0}):
+        told = refusal(BP, carry=carry)
+        assert told.startswith("carry= says which argument each result succeeds")
+        assert told.endswith(f'carry={{"out/0": "params"}}; got {carry!r}')
+
+
+def test_carry_to_another_shape() -> None:
+    told = message(
+        lambda: partir.partition(
+            lambda x: x.sum(0), MESH, [], args=(ARGS[1],), carry={"out": "x"}
+        )
+    )
+    assert told == (
+        'carry={"out": "x"}: result "out" is float32[8], but argument "x", which it is '
+        "to succeed, is float32[12,8]"
+    )
+
+
+@pytest.mark.parametrize("devices", [3, "cpu", [1, 2]], ids=str)
+def test_devices_that_are_none(devices: Any) -> None:
+    step = partir.jit(lambda x: x, MESH, [], devices=devices)
+    told = message(lambda: step(arrays()[1]))
+    assert told.startswith("devices= takes jax devices, as in jax.devices()[:8]")
+    assert told.endswith(f"got {devices!r}")
+
+
+def test_devices_that_come_twice() -> None:
+    devices = [*jax.devices()[:7], jax.devices()[0]]
+    step = partir.jit(lambda x: x, MESH, [], devices=devices)
+    told = message(lambda: step(arrays()[1]))
+    assert told == f"devices= holds {jax.devices()[0]} more than once"
+
+
 def test_nnx_module_passed_as_it_is() -> None:
     nnx = pytest.importorskip("flax.nnx")
     model = nnx.Linear(8, 8, rngs=nnx.Rngs(0))
@@ -448,9 +482,12 @@ def test_nnx_module_passed_as_it_is() -> None:
 
 
 FILES: dict[str, tuple[bytes, str]] = {
-    "notes.txt": (b"hello\nworld\n", "not a StableHLO module: custom op 'hello'"),
+    "notes.txt": (
+        b"module {\n  hello\n}\n",
+        "not a StableHLO module: line 2, column 3: custom op 'hello' is unknown",
+    ),
     "model.bin": (bytes(range(256)), "not a StableHLO module: neither MLIR text"),
-    "notes.gz": (gzip.compress(b"hello"), "not a StableHLO module: custom op"),
+    "notes.gz": (gzip.compress(b"hello"), "not a StableHLO module: line 1, column 1"),
     "cut.gz": (gzip.compress(b"hello")[:12], "not a gzipped StableHLO module"),
     "model.mlirbc": (b"ML\xefRabcdef", "not a StableHLO module: bytecode version"),
     "empty.mlir": (b"", "the module has no function to partition"),

@@ -106,3 +106,83 @@ def test_a_shard_map_needs_the_mesh_that_it_was_written_for() -> None:
     np.testing.assert_array_equal(record.compile()(np.ones(8, "f4"))[0], np.full(8, 2))
     with pytest.raises(partir.PartitionError, match="shard_map over mesh a=2"):
         partir.partition(program, {"b": 2}, [])
+
+
+def over(mesh: jax.sharding.Mesh) -> Any:
+    """A model with a shard_map over a mesh of its own, and a constraint beside it."""
+
+    def model(x: Any, w: Any) -> Any:
+        specs = {"in_specs": (P("B", "M"), P("M", None)), "out_specs": P("B", None)}
+        local = jax.shard_map(lambda x, w: jax.lax.psum(x @ w, "M"), mesh=mesh, **specs)
+        made = jax.lax.with_sharding_constraint(local(x, w), P("B"))
+        return jnp.sin(made).sum()
+
+    return model
+
+
+@pytest.mark.usefixtures("x64")
+def test_a_shard_map_with_a_mesh_of_its_own(arrays: Any) -> None:
+    types = (AxisType.Auto,) * 2
+    fn = over(jax.make_mesh((4, 2), ("B", "M"), axis_types=types))
+    record = partir.partition(fn, MESH, [ROWS], args=arrays)
+    assert record.in_specs[0] == P("B", "M")
+    made = record.compile()(*arrays)
+    np.testing.assert_allclose(made, np.sin(arrays[0] @ arrays[1]).sum(), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("names", "types"),
+    [(("B", "M"), AxisType.Explicit), (("b", "m"), AxisType.Auto)],
+    ids=["explicit", "other names"],
+)
+def test_a_shard_map_with_another_mesh(names: Any, types: Any, arrays: Any) -> None:
+    fn = over(jax.make_mesh((4, 2), names, axis_types=(types,) * 2))
+    with pytest.raises(partir.PartitionError, match="Leave its mesh= out"):
+        partir.partition(fn, MESH, [ROWS], args=arrays)
+
+
+def module(ops: str) -> str:
+    """A StableHLO module of these ops, from %x to %y."""
+    type_ = "tensor<8x4xf32>"
+    return f"""
+    module {{
+      sdy.mesh @mesh = <["B"=4, "M"=2]>
+      func.func @main(%x: {type_}) -> {type_} {{
+        {ops.replace("TYPE", type_)}
+        return %y : {type_}
+      }}
+    }}"""
+
+
+LEFT_BY_OTHERS = {
+    "a layout": ("%y = sdy.reshard %x <@mesh, [{'B'}, {}]> : TYPE", P("B")),
+    "a group": (
+        "sdy.sharding_group %x group_id=1 : TYPE\n%y = stablehlo.sine %x : TYPE",
+        P(),
+    ),
+    "a name": (
+        "%y = sdy.named_computation<'f'>(%x) (%a: TYPE) {\n"
+        "%b = stablehlo.sine %a : TYPE\nsdy.return %b : TYPE } : (TYPE) -> TYPE",
+        P(),
+    ),
+    "a placement": ("%y = stablehlo.custom_call @MoveToHost(%x) : (TYPE) -> TYPE", P()),
+}
+
+
+@pytest.mark.parametrize("what", LEFT_BY_OTHERS)
+def test_what_other_partitioners_leave_in_a_module(what: str) -> None:
+    ops, spec = LEFT_BY_OTHERS[what]
+    program = partir.load(module(ops.replace("'", '"')))
+    assert partir.partition(program, MESH, []).in_specs == (spec,)
+    columns = partir.ManualPartition({"arg0": 1}, axis="M", name="columns")
+    record = partir.partition(program, MESH, [columns], strict=True)
+    assert record.out_specs[0] == P(*(spec or (None,)), "M")
+    x = np.arange(32, dtype=np.float32).reshape(8, 4)
+    (made,) = record.compile()(x)
+    np.testing.assert_allclose(made, np.sin(x) if "sine" in ops else x, rtol=1e-6)
+
+
+def test_a_shard_map_lowered_for_another_partitioner() -> None:
+    call = "%y = stablehlo.custom_call @SPMDFullToShardShape(%x) : (TYPE) -> TYPE"
+    with pytest.raises(partir.PartitionError, match="jax_use_shardy_partitioner on"):
+        partir.load(module(call))

@@ -83,6 +83,36 @@ def test_another_activation_is_another_signature() -> None:
     assert len(step._compiled) == 2
 
 
+class Looped(eqx.Module):
+    """Numbers that Python reads while tracing, and one array."""
+
+    weight: Array
+    repeat: int
+    residual: bool
+    scale: float
+
+    def __call__(self, x: Array) -> Array:
+        for _ in range(self.repeat):
+            x = self.scale * (x @ self.weight) + (x if self.residual else 0)
+        return x
+
+
+def test_numbers_in_a_module_are_static() -> None:
+    weight, x = jax.random.normal(jax.random.key(0), (2, 8, 8))
+    rows = partir.ManualPartition({"x": 0, "model/weight": 1}, axis="B", name="rows")
+
+    def step(model: Any, x: Array, rate: Any) -> Any:
+        return eqx.tree_at(lambda m: m.weight, model, rate * model.weight), model(x)
+
+    ours = partir.jit(step, MESH, [rows])
+    for repeat, residual in ((2, True), (3, True), (3, False), (2, True)):
+        model = Looped(weight, repeat, residual, 0.5)
+        for rate in (0.5, 2.0):  # an argument's own number is traced, as in jax.jit
+            want = eqx.filter_jit(step)(model, x, jnp.asarray(rate))
+            assert_same(ours(model, x, rate), want)
+    assert len(ours._compiled) == 3
+
+
 def test_method_of_a_module() -> None:
     class Scaled(eqx.Module):
         scale: Array

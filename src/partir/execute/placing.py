@@ -32,8 +32,26 @@ def device_mesh(mesh: Mesh, devices: Any = None) -> jax.sharding.Mesh:
         grid = np.transpose(devices.devices, order)
         types = tuple(devices.axis_types[i] for i in order)
     else:
-        grid = _grid(mesh, jax.devices() if devices is None else list(devices))
+        grid = _grid(mesh, jax.devices() if devices is None else _listed(devices))
     return jax.sharding.Mesh(grid, mesh.names, axis_types=types)
+
+
+def _listed(devices: Any) -> list[jax.Device]:
+    """Devices that the user gave, checked: each is one, and there once."""
+    if isinstance(devices, np.ndarray):
+        devices = devices.ravel()
+    single = isinstance(devices, (str, jax.Device)) or not np.iterable(devices)
+    found = [] if single else list(devices)
+    wrong = devices if single else [d for d in found if not isinstance(d, jax.Device)]
+    if single or wrong:
+        raise PartitionError(
+            f"devices= takes jax devices, as in jax.devices()[:8], or a jax Mesh of "
+            f"them; got {wrong!r}"
+        )
+    if len(set(found)) < len(found):
+        twice = next(d for n, d in enumerate(found) if d in found[:n])
+        raise PartitionError(f"devices= holds {twice} more than once")
+    return found
 
 
 def _grid(mesh: Mesh, devices: Sequence[Any]) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Calls as flat lists of named array leaves.
 
 Arrays, scalars and shapes are traced; static arguments and leaves that are no arrays
-(an equinox module's activations) are part of what identifies the call.
+(an equinox module's activations and numbers) are part of what identifies the call.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from partir.frontend.leaves import (
     boxes,
     leaf_name,
     refuse_equal_names,
+    settings,
 )
 from partir.frontend.mutable import refuse_mutable
 from partir.frontend.parameters import Parameters, Static
@@ -100,7 +101,8 @@ def flatten_call(
 
     paths, tree = jax.tree_util.tree_flatten_with_path((dynamic, named))
     paths = [(path, as_leaf(leaf)) for path, leaf in paths]
-    avals = [abstract(leaf) for _, leaf in paths]
+    static = settings((dynamic, named), paths)
+    avals = [None if path in static else abstract(leaf) for path, leaf in paths]
     boxed = boxes((dynamic, named))
     found = [
         (owners[_top(path)], path, aval, leaf)

@@ -24,20 +24,52 @@ def carry_ties(
     As `carry` says, by names of subtrees; by default, a donated argument whose tree,
     shapes and dtypes equal one result's.
     """
+    found = {
+        r.name: (a.shape, a.dtype) for r, a in zip(results, result_avals, strict=True)
+    }
     if carry is None:
-        found = {
-            r.name: (a.shape, a.dtype)
-            for r, a in zip(results, result_avals, strict=True)
-        }
         carry = _default_carry(call, found)
+    _require_names(carry)
+    found |= {
+        name: (aval.shape, aval.dtype)
+        for name, aval in zip(call.names, call.avals, strict=True)
+    }
     ties = []
     for result, argument in carry.items():
-        ties += _tie_subtrees(result, argument, arguments, results)
+        ties += _tie_subtrees(result, argument, arguments, results, found)
     return ties
 
 
+def _require_names(carry: Any) -> None:
+    """A mapping from names to names."""
+    named = isinstance(carry, Mapping) and all(
+        isinstance(name, str) for pair in carry.items() for name in pair
+    )
+    if not named:
+        raise PartitionError(
+            "carry= says which argument each result succeeds, both by name, as in "
+            f'carry={{"out/0": "params"}}; got {carry!r}'
+        )
+
+
+def _require_equal(asked: str, source: Port, target: Port, shapes: Shapes) -> None:
+    """What goes in again must be what came out."""
+    before, after = (shapes.get(port.name) for port in (target, source))
+    if before is None or after is None or before == after:
+        return
+    shown = [f"{dtype}[{','.join(map(str, dims))}]" for dims, dtype in (after, before)]
+    raise PartitionError(
+        f'{asked}: result "{source.name}" is {shown[0]}, but argument '
+        f'"{target.name}", which it is to succeed, is {shown[1]}'
+    )
+
+
 def _tie_subtrees(
-    result: str, argument: str, arguments: Sequence[Port], results: Sequence[Port]
+    result: str,
+    argument: str,
+    arguments: Sequence[Port],
+    results: Sequence[Port],
+    shapes: Shapes,
 ) -> list[Tie]:
     asked = f'carry={{"{result}": "{argument}"}}'
     sources, targets = _below(result, results), _below(argument, arguments)
@@ -57,6 +89,8 @@ def _tie_subtrees(
             f'{asked}: their trees differ: "{odd or "the leaf itself"}" is only in '
             f'"{where}"'
         )
+    for key, source in sources.items():
+        _require_equal(asked, source, targets[key], shapes)
     return [
         Tie((source.value,), (targets[key].value,))
         for key, source in sources.items()

@@ -47,27 +47,41 @@ def show_aval(aval: jax.ShapeDtypeStruct) -> str:
     return f"{aval.dtype}[{','.join(map(str, aval.shape))}]{weak}"
 
 
+def settings(tree: Any, leaves: Iterable[tuple[Path, Any]]) -> set[Path]:
+    """Python numbers inside equinox modules: static, as `eqx.filter_jit` has them."""
+    modules = _places(tree, [("equinox", "Module")])
+    if not modules:
+        return set()
+    return {
+        path
+        for path, leaf in leaves
+        if type(leaf) in _SCALARS
+        and any(path[:depth] in modules for depth in range(len(path)))
+    }
+
+
 # Names
 
 
 def boxes(tree: Any) -> set[Path]:
     """Where nnx variables and linen boxes stand: the key below them is no name."""
-    kinds = _box_types()
+    flax = ("flax.nnx", "Variable"), ("flax.core.meta", "AxisMetadata")
+    return _places(tree, flax)
+
+
+def _places(tree: Any, names: Sequence[tuple[str, str]]) -> set[Path]:
+    """Where objects of these types, by module and name, stand in a tree."""
+    kinds = tuple(
+        getattr(sys.modules[module], name)
+        for module, name in names
+        if hasattr(sys.modules.get(module), name)
+    )
     if not kinds:
         return set()
     found, _ = jax.tree_util.tree_flatten_with_path(
         tree, is_leaf=lambda node: isinstance(node, kinds)
     )
     return {path for path, node in found if isinstance(node, kinds)}
-
-
-def _box_types() -> tuple[type, ...]:
-    flax = ("flax.nnx", "Variable"), ("flax.core.meta", "AxisMetadata")
-    return tuple(
-        getattr(sys.modules[module], name)
-        for module, name in flax
-        if hasattr(sys.modules.get(module), name)
-    )
 
 
 def leaf_name(argument: str, path: Path, start: int, boxed: set[Path]) -> str:

@@ -14,7 +14,14 @@ from partir.ir.core import Lambda, Location, Op, Signature
 from partir.ir.types import TensorType, opaque_type, tensor
 
 # Ops that stand for their operand: annotations without a meaning of their own here.
-TRANSPARENT = frozenset({"sdy.sharding_constraint", "sdy.propagation_barrier"})
+TRANSPARENT = frozenset(
+    {
+        "sdy.data_flow_edge",
+        "sdy.propagation_barrier",
+        "sdy.reshard",
+        "sdy.sharding_constraint",
+    }
+)
 RETURNS = frozenset({"func.return", "stablehlo.return", "sdy.return"})
 # A shard_map: a local region. It remembers the mesh that it was written for.
 MANUAL, MESH = "sdy.manual_computation", "partir.mesh"

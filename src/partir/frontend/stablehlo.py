@@ -5,6 +5,7 @@ MLIR objects live and die in this folder. The bindings are those inside jaxlib.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,9 +21,11 @@ from partir.ir.core import Location
 from partir.ir.garbage import collection_paused
 from partir.ir.types import TensorType
 
-_TRANSPARENT_CALLS = frozenset({"Sharding", "SPMDFullToShardShape", "annotate"})
+_TRANSPARENT_CALLS = frozenset({"Sharding", "annotate"})
+_MANUAL_CALLS = frozenset({"SPMDFullToShardShape", "SPMDShardToFullShape"})
 _CONTROL = frozenset({"stablehlo.while", "stablehlo.case", "stablehlo.if"})
 _SYMBOLS = frozenset({"sdy.mesh"})
+_PLACE = re.compile(r'loc\("-":(\d+):(\d+)\)')
 
 
 def parse_module(source: str | bytes) -> Any:
@@ -34,10 +37,18 @@ def parse_module(source: str | bytes) -> Any:
         with context:
             return ir.Module.parse(source, context)
     except ir.MLIRError as error:
-        reason = next((d.message for d in error.error_diagnostics), str(error))
+        found = error.error_diagnostics
+        reason = _diagnosis(found[0]) if found else str(error)
         raise PartitionError(f"not a StableHLO module: {reason}") from None
     except (ValueError, UnicodeDecodeError) as error:
         raise PartitionError(f"not a StableHLO module: {error}") from None
+
+
+def _diagnosis(diagnostic: Any) -> str:
+    """``line 3, column 8: …``; what is not text has no lines."""
+    place = _PLACE.fullmatch(str(diagnostic.location))
+    where = f"line {place[1]}, column {place[2]}: " if place and int(place[1]) else ""
+    return where + str(diagnostic.message).strip()
 
 
 @collection_paused
@@ -107,11 +118,15 @@ class _Importer(Reader):
             self.inline(op, self.callee(op, "callee"), env)
         elif name == "stablehlo.composite":
             self.inline(op, self.callee(op, "decomposition"), env)
+        elif name == "sdy.named_computation":
+            self.inline(op, op, env)
         elif name in _CONTROL:
             self.control(op, name, env)
         elif name in TRANSPARENT or self._transparent_call(op, name):
             env.update(zip(op.results, [env[v] for v in op.operands], strict=True))
             self._annotate(op, env)
+        elif name == "sdy.sharding_group":
+            self.builder.note(f"{name} left out")
         elif name not in _SYMBOLS:
             self.plain(op, name, env)
 
@@ -129,6 +144,12 @@ class _Importer(Reader):
         if name != "stablehlo.custom_call":
             return False
         target = ir.StringAttr(op.attributes["call_target_name"]).value
+        if target in _MANUAL_CALLS:
+            raise PartitionError(
+                f"the module holds a shard_map at {self.locations.read(op.location)} "
+                f"that was lowered for another partitioner, as calls to {target}: "
+                "lower it with jax_use_shardy_partitioner on"
+            )
         return target in _TRANSPARENT_CALLS
 
     def inline(self, op: Any, callee: Any, env: dict[Any, int]) -> None:

@@ -21,7 +21,7 @@ from partir.errors import PartitionError
 from partir.frontend.arguments import Call, Fixed, merge_fixed
 from partir.frontend.carry import carry_ties
 from partir.frontend.keeping import Kept, keeping
-from partir.frontend.leaves import abstract, as_leaf, boxes, leaf_name
+from partir.frontend.leaves import abstract, as_leaf, boxes, leaf_name, settings
 from partir.frontend.stablehlo import import_module
 from partir.ir.core import Port, Program
 from partir.mesh import Mesh
@@ -132,14 +132,8 @@ def _lower(
         return arrays
 
     flat.__name__ = function_name(fn)
-    with auto_mesh(mesh):
-        try:
-            traced = jax.jit(flat, keep_unused=True).trace(*call.avals)
-        except ValueError as error:
-            reason = _explain(flat.__name__, str(error))
-            if reason is None:
-                raise
-            raise PartitionError(reason) from error
+    traced, context = _trace(flat, call, mesh)
+    with jax.sharding.use_abstract_mesh(context):
         closed = traced.jaxpr
         if len(closed.in_avals) != len(call.avals):  # jax has made arguments of them
             raise PartitionError(
@@ -157,8 +151,40 @@ def _lower(
         return lowered, found[0], captured, table.functions
 
 
+def _trace(
+    flat: Callable[..., Any], call: Call, mesh: Mesh | None
+) -> tuple[Any, AbstractMesh]:
+    """The trace, and the mesh that jax saw: that of real devices if it must be."""
+    contexts = [_abstract_mesh]
+    while True:
+        context = contexts[-1](mesh)
+        try:
+            with jax.sharding.use_abstract_mesh(context):
+                return jax.jit(flat, keep_unused=True).trace(*call.avals), context
+        except ValueError as error:
+            if _OTHER_MESH in str(error) and len(contexts) == 1 and mesh is not None:
+                contexts.append(_mesh_of_devices)
+                continue
+            reason = _explain(flat.__name__, str(error))
+            if reason is None:
+                raise
+            raise PartitionError(reason) from error
+
+
+# What jax says if a shard_map has a mesh of its own.
+_OTHER_MESH = "should match the mesh passed to shard_map"
+
+
 def _explain(name: str, error: str) -> str | None:
     """What jax's errors about meshes mean here."""
+    if _OTHER_MESH in error:
+        return (
+            f"{name} holds a shard_map over a mesh of its own. "
+            f"{error.splitlines()[0]}. "
+            "Leave its mesh= out, so that it takes the one that is partitioned over; "
+            "or give it one with the same axes in the same order, all of type "
+            "jax.sharding.AxisType.Auto"
+        )
     if "not found in mesh" in error:
         return (
             f"{name} annotates values with axes that the mesh does not have. "
@@ -184,6 +210,18 @@ def _abstract_mesh(mesh: Mesh | None) -> AbstractMesh:
         return AbstractMesh((), ())
     types = (AxisType.Auto,) * len(mesh.axes)
     return AbstractMesh(tuple(mesh.axes.values()), mesh.names, types)
+
+
+def _mesh_of_devices(mesh: Mesh | None) -> AbstractMesh:
+    """The same as a mesh of this machine's devices shows itself."""
+    ours = _abstract_mesh(mesh)
+    single = jax.make_mesh((1,), ("one",), devices=jax.devices()[:1]).abstract_mesh
+    return AbstractMesh(
+        ours.axis_sizes,
+        ours.axis_names,
+        ours.axis_types,
+        abstract_device=single.abstract_device,
+    )
 
 
 def trace_settings(mesh: Mesh) -> Any:
@@ -213,11 +251,11 @@ def _hoist(closed: Any, call: Call, name: str) -> Any:
 
 def _flatten_result(result: Any) -> tuple[list[Any], Outputs]:
     paths, tree = jax.tree_util.tree_flatten_with_path(result)
-    boxed = boxes(result)
+    boxed, static = boxes(result), settings(result, paths)
     arrays, avals, names, fixed = [], [], [], []
     for position, (path, leaf) in enumerate(paths):
         leaf = as_leaf(leaf)
-        aval = abstract(leaf)
+        aval = None if path in static else abstract(leaf)
         if aval is None:
             fixed.append((position, leaf))
             continue

@@ -24,6 +24,9 @@ _REDUCED = re.compile(r"reduction_dim(?:\\22:| =) (\d+)")
 # Ops of another dialect in programs that were serialised by older versions.
 _ELEMENTWISE = "acos acosh asin asinh atanh cosh erf sinh".split()
 
+# Where a value is kept: on the host, say.
+_PLACEMENT = "annotate_device_placement MoveToDevice MoveToHost".split()
+
 
 def target(name: str) -> str:
     """What a call's rule is registered under."""
@@ -78,6 +81,7 @@ def top_k(op: Signature) -> Iterator[Factor]:
 
 
 @rule(*(target(f"mhlo.{name}") for name in _ELEMENTWISE))
+@rule(*map(target, _PLACEMENT))
 def elementwise(op: Signature) -> Iterator[Factor]:
     """``(i, j) -> (i, j)``."""
     yield from pointwise(op)

@@ -100,3 +100,9 @@ def top_k(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
     """The largest of each row."""
     attrs = "mhlo.attributes = {k = 3 : i64, largest = true}, mhlo.version = 1 : i64"
     yield _call("mhlo.topk", "4x6xf64 -> 4x3xf64, 4x3xi32", attrs)
+
+
+@sample(*map(target, ("annotate_device_placement", "MoveToDevice", "MoveToHost")))
+def placement(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
+    """Every dimension; only back ends with a memory of the host's run them."""
+    yield _call(kind.partition("@")[2], "4x6xf32 -> 4x6xf32", runs=False)
