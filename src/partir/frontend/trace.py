@@ -155,20 +155,20 @@ def _trace(
     flat: Callable[..., Any], call: Call, mesh: Mesh | None
 ) -> tuple[Any, AbstractMesh]:
     """The trace, and the mesh that jax saw: that of real devices if it must be."""
-    contexts = [_abstract_mesh]
-    while True:
-        context = contexts[-1](mesh)
+    context = _abstract_mesh(mesh)
+    for last in (False, True):
         try:
             with jax.sharding.use_abstract_mesh(context):
                 return jax.jit(flat, keep_unused=True).trace(*call.avals), context
         except ValueError as error:
-            if _OTHER_MESH in str(error) and len(contexts) == 1 and mesh is not None:
-                contexts.append(_mesh_of_devices)
+            if not last and mesh is not None and _OTHER_MESH in str(error):
+                context = _mesh_of_devices(mesh)
                 continue
             reason = _explain(flat.__name__, str(error))
             if reason is None:
                 raise
             raise PartitionError(reason) from error
+    raise AssertionError
 
 
 # What jax says if a shard_map has a mesh of its own.
@@ -212,7 +212,7 @@ def _abstract_mesh(mesh: Mesh | None) -> AbstractMesh:
     return AbstractMesh(tuple(mesh.axes.values()), mesh.names, types)
 
 
-def _mesh_of_devices(mesh: Mesh | None) -> AbstractMesh:
+def _mesh_of_devices(mesh: Mesh) -> AbstractMesh:
     """The same as a mesh of this machine's devices shows itself."""
     ours = _abstract_mesh(mesh)
     single = jax.make_mesh((1,), ("one",), devices=jax.devices()[:1]).abstract_mesh
