@@ -10,10 +10,12 @@ the simulator work on it as they are.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from partir.ir.core import Annotation, Op, Port, Program, Region, Tie
+from partir.partition.graph import Graph
+from partir.partition.state import State
 from partir.rules.nest import nest_of
 from partir.search.repeats import Chain, Repeats, find_repeats
 from partir.simulate.folded import Multiplicity
@@ -31,6 +33,8 @@ class Folded:
     program: Program
     times: Multiplicity
     members: tuple[tuple[int, ...], ...]
+    nodes: tuple[int, ...]  # of `source`'s graph: ops, then ties
+    twins: tuple[tuple[int, int], ...]  # values at one place of two repetitions
     kept_arguments: tuple[int, ...]  # positions in `source.arguments`
 
     @cached_property
@@ -39,9 +43,59 @@ class Folded:
         return {v: n for n, members in enumerate(self.members) for v in members}
 
 
-def fold(program: Program) -> Folded:
-    """Fold what repeats; without repetitions only constants go."""
-    return _Folding(program, find_repeats(program)).run()
+def fold(program: Program, state: State | None = None) -> Folded:
+    """Fold what repeats; without repetitions only constants go.
+
+    With a `state`, what is already decided must repeat as well.
+    """
+    return _Folding(program, find_repeats(program, _Decided(state))).run()
+
+
+class _Decided:
+    """What a partition has decided of an op or an argument."""
+
+    def __init__(self, state: State | None) -> None:
+        self.state = state
+
+    def op(self, index: int) -> object:
+        """Loops of an op, and how its results are kept."""
+        if self.state is None:
+            return None
+        results = self.state.graph.program.ops[index].results
+        return self.state.nests[index], *map(self.value, results)
+
+    def value(self, value: int) -> object:
+        """Home of a value on each axis."""
+        state = self.state
+        if state is None:
+            return None
+        return tuple((state.homes[a][value], state.seen[a][value]) for a in state.mesh)
+
+
+def folded_state(folded: Folded, state: State) -> State:
+    """The partition so far, of the folded program."""
+    made = State(Graph(folded.program), state.mesh)
+    sources = [members[0] for members in folded.members]
+    made.nests = [state.nests[node] for node in folded.nodes]
+    made.tilings = [state.tilings[value] for value in sources]
+    for axis in state.mesh:
+        made.homes[axis] = [state.homes[axis][value] for value in sources]
+        made.seen[axis] = [state.seen[axis][value] for value in sources]
+        chosen = state.chosen[axis]
+        made.chosen[axis] = bytearray(chosen[node] for node in folded.nodes)
+        stuck = {c.node: c for c in state.conflicts[axis]}
+        made.conflicts[axis] = tuple(
+            replace(stuck[node], node=number)
+            for number, node in enumerate(folded.nodes)
+            if node in stuck
+        )
+    for number, source in enumerate(sources):
+        for axis in state.mesh:
+            if (axis, source) in state.value_origins:
+                origin = state.value_origins[(axis, source)]
+                made.value_origins[(axis, number)] = origin
+    made.step, made.epoch = state.step, state.epoch
+    return made
 
 
 class _Folding:
@@ -53,6 +107,7 @@ class _Folding:
         self.gone: set[int] = set()  # ops
         self.gone_values: dict[int, tuple[int, ...]] = {}  # to kept ones, in order
         self.stands_for: dict[int, list[int]] = {}
+        self.twins: list[tuple[int, int]] = []
         for chain in repeats.ops:
             self._fold_ops(chain)
         for chain in repeats.arguments:
@@ -64,6 +119,7 @@ class _Folding:
         early, late = sorted((chain[0], chain[-1]))
         self.weight[early], self.weight[late] = 1, len(chain) - 1
         self.counted[early] = late
+        self.twins += zip(ops[early].results, ops[late].results, strict=True)
         for index in chain[1:-1]:
             self.gone.add(index)
             for region in ops[index].regions:
@@ -76,8 +132,9 @@ class _Folding:
     def _fold_arguments(self, chain: Chain) -> None:
         first, last = chain[0], chain[-1]
         self.argument_weight[first], self.argument_weight[last] = 1, len(chain) - 1
+        self.twins.append((first, last))
         for value in chain[1:-1]:
-            self._replace(value, [last, first])
+            self._replace(value, [first, last])
 
     def _replace(self, value: int, kept: list[int]) -> None:
         self.gone_values[value] = tuple(kept)
@@ -99,6 +156,7 @@ class _Folding:
                 self._new(value)
         body = self._region(program.body, free, 1)
         results = [p for p in program.results if p.value in self.number]
+        ties = list(self._ties())
         made = Program(
             name=program.name,
             types=tuple(program.types[v] for v in self.number),
@@ -111,16 +169,14 @@ class _Folding:
             arguments=self._ports(ports),
             results=self._ports(results),
             splats={
-                self.number[v]: s
-                for v, s in program.splats.items()
-                if v in self.number
+                self.number[v]: s for v, s in program.splats.items() if v in self.number
             },
-            ties=tuple(self._ties()),
+            ties=tuple(tie for _, tie in ties),
             annotations=tuple(self._annotations()),
         )
-        return self._folded(made, ports)
+        return self._folded(made, ports, [number for number, _ in ties])
 
-    def _folded(self, made: Program, ports: list[Port]) -> Folded:
+    def _folded(self, made: Program, ports: list[Port], ties: list[int]) -> Folded:
         kept = {port.value for port in ports}
         number, counted = self.op_number, self.counted
         makers = made.producers
@@ -140,6 +196,12 @@ class _Folding:
                 counted=[number[counted.get(i, i)] for i in number],
             ),
             members=tuple((v, *self.stands_for.get(v, ())) for v in self.number),
+            nodes=(*number, *(len(self.program.ops) + tie for tie in ties)),
+            twins=tuple(
+                (self.number[a], self.number[b])
+                for a, b in self.twins
+                if a in self.number and b in self.number
+            ),
             kept_arguments=tuple(
                 n for n, p in enumerate(self.program.arguments) if p.value in kept
             ),
@@ -180,17 +242,16 @@ class _Folding:
         return number
 
     def _ports(self, ports: Iterable[Port]) -> tuple[Port, ...]:
-        return tuple(
-            Port(p.name, self.number[p.value], p.rank, p.dtype) for p in ports
-        )
+        return tuple(Port(p.name, self.number[p.value], p.rank, p.dtype) for p in ports)
 
-    def _ties(self) -> Iterable[Tie]:
-        for tie in self.program.ties:
+    def _ties(self) -> Iterable[tuple[int, Tie]]:
+        """Those of what is kept, with their numbers in the source."""
+        for number, tie in enumerate(self.program.ties):
             if tie.owner is None:
                 if all(v in self.number for v in tie.sources + tie.targets):
-                    yield self._tie(tie, None)
+                    yield number, self._tie(tie, None)
             elif tie.owner in self.op_number:
-                yield self._tie(tie, self.op_number[tie.owner])
+                yield number, self._tie(tie, self.op_number[tie.owner])
 
     def _tie(self, tie: Tie, owner: int | None) -> Tie:
         return Tie(
@@ -233,7 +294,9 @@ def _free_ops(program: Program) -> set[int]:
     return free
 
 
-def _fused_into_all(program: Program, index: int, free: set[int], top: set[int]) -> bool:
+def _fused_into_all(
+    program: Program, index: int, free: set[int], top: set[int]
+) -> bool:
     (value,) = program.ops[index].results
     for reader in program.uses.get(value, ()):
         op = program.ops[reader]

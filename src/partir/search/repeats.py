@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -33,10 +34,22 @@ class Repeats:
     arguments: tuple[Chain, ...] = ()
 
 
-def find_repeats(program: Program) -> Repeats:
+class Decisions(Protocol):
+    """What repetitions must have in common besides their shape."""
+
+    def op(self, index: int) -> object:
+        """Of an op."""
+        ...
+
+    def value(self, value: int) -> object:
+        """Of an argument."""
+        ...
+
+
+def find_repeats(program: Program, decided: Decisions) -> Repeats:
     """All repeated structure of a program; nothing if there is none."""
-    shift = _Shift(program)
-    for seed in _seeds(program):
+    shift = _Shift(program, decided)
+    for seed in _seeds(program, decided):
         shift.grow(seed)
     return Repeats(tuple(_chains(shift.ops)), tuple(_chains(shift.arguments)))
 
@@ -60,12 +73,15 @@ def _chains(following: dict[int, int]) -> Iterator[Chain]:
 Pair = tuple[int, int]  # op, the op one repetition later
 
 
-def _seeds(program: Program) -> Iterator[list[Pair]]:
+def _seeds(program: Program, decided: Decisions) -> Iterator[list[Pair]]:
     """Runs that carry something from one repetition to the next, the longest first."""
     order = np.array(program.body.ops)
     numbers: dict[object, int] = {}
     keys = np.array(
-        [numbers.setdefault(_key(program, int(i)), len(numbers)) for i in order]
+        [
+            numbers.setdefault(_key(program, int(i), decided), len(numbers))
+            for i in order
+        ]
     )
     taken = np.zeros(len(order), bool)
     for period, start, stop in _runs(keys):
@@ -74,18 +90,18 @@ def _seeds(program: Program) -> Iterator[list[Pair]]:
         ):
             continue
         taken[start : stop + period] = True
-        yield [
-            (int(order[i]), int(order[i + period])) for i in range(start, stop)
-        ]
+        yield [(int(order[i]), int(order[i + period])) for i in range(start, stop)]
 
 
-def _key(program: Program, index: int) -> object:
+def _key(program: Program, index: int, decided: Decisions) -> object:
     """What two ops must share: signatures, those inside their regions included."""
     op = program.ops[index]
     inner = tuple(
-        program.ops[i].signature for region in op.regions for i in program.walk(region)
+        (program.ops[i].signature, decided.op(i))
+        for region in op.regions
+        for i in program.walk(region)
     )
-    return (op.signature, inner) if inner else op.signature
+    return op.signature, inner, decided.op(index)
 
 
 def _runs(keys: np.ndarray) -> list[tuple[int, int, int]]:
@@ -123,8 +139,8 @@ def _carries(program: Program, run: np.ndarray, period: int) -> bool:
 class _Shift:
     """The map from ops and arguments to the same ones one repetition later."""
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
+    def __init__(self, program: Program, decided: Decisions) -> None:
+        self.program, self.decided = program, decided
         self.ops: dict[int, int] = {}
         self.arguments: dict[int, int] = {}
         self.top = set(program.body.ops)
@@ -145,7 +161,8 @@ class _Shift:
     def _pair(self, op: int, later: int) -> bool:
         if op == later or op in self.ops or later in self._image:
             return False
-        if _key(self.program, op) != _key(self.program, later):
+        keys = (_key(self.program, one, self.decided) for one in (op, later))
+        if next(keys) != next(keys):
             return False
         self.ops[op] = later
         self._image.add(later)
@@ -159,13 +176,16 @@ class _Shift:
             if made is None and made_later is None:
                 self._argument(one, other)
             elif made in self.top and made_later in self.top:
-                assert made is not None and made_later is not None
+                assert made is not None
+                assert made_later is not None
                 yield made, made_later
 
     def _argument(self, one: int, other: int) -> None:
         types = self.program.types
         known = one in self.arguments or other in self._argument_image
-        if one != other and not known and types[one] is types[other]:
+        alike = types[one] is types[other]
+        alike = alike and self.decided.value(one) == self.decided.value(other)
+        if one != other and not known and alike:
             self.arguments[one] = other
             self._argument_image.add(other)
 

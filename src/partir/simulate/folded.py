@@ -189,7 +189,11 @@ class FoldedEstimate:
         """Bytes of the other repetitions, at the first and at the last of a pass."""
         kernels, weights = self._kernels.kernels, self._weights
         passes, types = _Passes.of(weights), self.program.types
-        place_of = {k.op.node: p for p, k in enumerate(kernels) if not k.members}
+        place_of = {
+            kernel.op.node: place
+            for place, kernel in enumerate(kernels)
+            if not isinstance(kernel.op, Collective)
+        }
         early, late = np.zeros(len(kernels) + 1), np.zeros(len(kernels) + 1)
         for value, end in lives.end.items():
             place = lives.born[value]
@@ -212,9 +216,8 @@ class FoldedEstimate:
 
     def _counted(self, kernel: Kernel, place: int, place_of: dict[int, int]) -> int:
         """Place of the kernel that counts for the repetitions of this one."""
-        if kernel.members:
+        if isinstance(kernel.op, Collective):
             return place
-        assert not isinstance(kernel.op, Collective)
         return place_of.get(self.times.counted[kernel.op.node], place)
 
 

@@ -1,0 +1,68 @@
+"""Budgets, and the best that a search has found so far."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from partir.search.problem import Outcome, Path, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How much may be spent: evaluations, seconds, or both."""
+
+    evaluations: int | None = None
+    seconds: float | None = None
+    started: float = field(default_factory=time.monotonic)
+
+    def left(self, evaluations: int) -> bool:
+        """Whether there is more to spend."""
+        if self.evaluations is not None and evaluations >= self.evaluations:
+            return False
+        return self.seconds is None or time.monotonic() - self.started < self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a search is."""
+
+    evaluations: int
+    seconds: float
+    best: Outcome
+    path: Path
+
+
+Listener = Callable[[Progress], None]
+
+
+class Best:
+    """The best path so far; shorter ones win ties."""
+
+    def __init__(self, problem: Problem, listener: Listener | None = None) -> None:
+        """Start with no move at all."""
+        self.path: Path = ()
+        self.outcome = problem.outcome(problem.start)
+        self.history: list[Progress] = []
+        self._problem, self._listener = problem, listener
+        self._started = time.monotonic()
+
+    def offer(self, path: Path, outcome: Outcome) -> None:
+        """Keep it if it is better."""
+        better = outcome.score > self.outcome.score * (1 + 1e-9)
+        same = outcome.score >= self.outcome.score * (1 - 1e-9)
+        if better or (same and len(path) < len(self.path)):
+            self.path, self.outcome = path, outcome
+            self.history.append(self.progress())
+        if self._listener is not None:
+            self._listener(self.progress())
+
+    def progress(self) -> Progress:
+        """Where it stands."""
+        return Progress(
+            self._problem.evaluations,
+            time.monotonic() - self._started,
+            self.outcome,
+            self.path,
+        )

@@ -1,0 +1,231 @@
+"""Moves of the search: one decision over one axis, in every repetition at once.
+
+A move tiles a named dimension, or the first dimension that divides, of a group of
+arguments; propagation does the rest. Groups come from the graph alone: *inputs* are
+arguments that no result succeeds, *state* those that one does; *weights* are state that
+more than the update of the state reads. A move may keep weights whole and tile the rest
+of the state. Where propagation got stuck, a move chooses one of the loops asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from partir.partition.graph import Graph
+from partir.partition.propagate import propagate
+from partir.partition.state import Origin, State
+from partir.rules.nest import UNDECIDED
+from partir.search.dimensions import Dim, Name
+from partir.search.fold import Folded
+from partir.simulate.fusion import Role, role_of
+
+_LARGE = 1 / 64  # of the largest argument
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Values to keep whole, dimensions to tile, or a loop to choose, over one axis.
+
+    `name` is the named dimension's number (-1: any), `group` what it is taken of.
+    """
+
+    axis: str
+    group: str
+    name: int = -1
+    tiles: tuple[Dim, ...] = ()
+    whole: tuple[int, ...] = ()
+    loops: tuple[tuple[int, int], ...] = ()  # node, factor
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """What it is, whatever the state: for statistics."""
+        return self.axis, self.group, self.name
+
+    def apply(self, state: State) -> bool:
+        """Take it and propagate; False if it changed nothing."""
+        homes, changed = state.homes[self.axis], False
+        for value in self.whole:
+            if homes[value] == UNDECIDED:
+                state.pin(value, self.axis, uses_only=False)
+        for value, dim in self.tiles:
+            changed |= state.set_home(value, dim, self.axis, None)
+        for node, factor in self.loops:
+            if not state.chosen[self.axis][node]:
+                state.enter(node, factor, self.axis, Origin(state.step))
+                changed = True
+        if changed:
+            for axis in state.mesh:
+                propagate(state, axis)
+            state.epoch += 1
+        return changed
+
+
+class Moves:
+    """All moves of a folded program over some axes."""
+
+    def __init__(
+        self,
+        folded: Folded,
+        graph: Graph,
+        names: list[Name],
+        axes: Iterable[str],
+        allowed: set[int] | None = None,
+    ) -> None:
+        """`allowed` are the arguments (folded values) that may be tiled; None: all."""
+        self.folded, self.graph, self.names = folded, graph, names
+        self.axes = tuple(axes)
+        arguments = graph.program.body.arguments
+        self.arguments = [v for v in arguments if allowed is None or v in allowed]
+        self.inner = allowed is None
+
+    @cached_property
+    def fixed(self) -> tuple[Move, ...]:
+        """Moves that are there in any state."""
+        return tuple(dict.fromkeys(self._all()))
+
+    def _all(self) -> Iterator[Move]:
+        for axis in self.axes:
+            for name in self.names:
+                yield from self._named(axis, name)
+            yield from self._sharded(axis)
+
+    # Groups of arguments
+
+    @cached_property
+    def state_values(self) -> set[int]:
+        """Arguments that a result succeeds, by tie or else by type."""
+        program = self.graph.program
+        tied = {t.targets[0] for t in program.ties if t.owner is None}
+        if tied:
+            return tied
+        types = program.types
+        results = {types[port.value] for port in program.results}
+        return {v for v in program.body.arguments if types[v] in results}
+
+    @cached_property
+    def weights(self) -> set[int]:
+        """State that is read by more than elementwise ops."""
+        return {v for v in self.state_values if self._feeds(v)}
+
+    def _feeds(self, value: int) -> bool:
+        """Whether something heavier than elementwise reads it, through views."""
+        program = self.graph.program
+        for reader in program.uses.get(value, ()):
+            op = program.ops[reader]
+            role = role_of(self.graph.nests[reader])
+            if role is Role.VIEW or op.signature.name in _THROUGH:
+                if any(self._feeds(result) for result in op.results):
+                    return True
+            elif role not in (Role.CHEAP, Role.COSTLY) and op.signature.name != "tie":
+                return True
+        return False
+
+    @cached_property
+    def large(self) -> set[int]:
+        """Arguments of a size that matters."""
+        types = self.graph.program.types
+        most = max((types[v].bytes for v in self.arguments), default=0)
+        return {v for v in self.arguments if types[v].bytes >= most * _LARGE}
+
+    # Moves
+
+    def _named(self, axis: str, name: Name) -> Iterator[Move]:
+        allowed = set(self.arguments)
+        dims = [d for d in name.arguments if d[0] in allowed and self._free(d)]
+        if not dims:
+            if name.inner is not None and self.inner and self._free(name.inner):
+                twins = self._with_twins(name.inner)
+                yield Move(axis, "inside", name.number, tuple(twins))
+            return
+        for turn in ("", " (the other dimension)"):
+            chosen = _one_each(dims, last=bool(turn))
+            if turn and chosen == _one_each(dims, last=False):
+                return
+            yield from self._groups(axis, name.number, chosen, turn)
+
+    def _groups(
+        self, axis: str, number: int, dims: list[Dim], turn: str
+    ) -> Iterator[Move]:
+        state, weights, large = self.state_values, self.weights, self.large
+        kept = [d for d in dims if d[0] in state]
+        given = [d for d in dims if d[0] not in state]
+        if given:
+            yield Move(axis, "inputs" + turn, number, tuple(given))
+        if kept:
+            yield Move(axis, "state" + turn, number, tuple(kept))
+        if kept and given:
+            yield Move(axis, "all" + turn, number, tuple(dims))
+        if any(v in large for v, _ in kept) and any(v not in large for v, _ in kept):
+            some = tuple(d for d in kept if d[0] in large)
+            yield Move(axis, "large state" + turn, number, some)
+        rest = tuple(d for d in kept if d[0] not in weights and d[0] in large)
+        whole = tuple(v for v, _ in kept if v in weights)
+        if rest and whole:
+            yield Move(axis, "optimizer state" + turn, number, rest, whole)
+
+    def _sharded(self, axis: str) -> Iterator[Move]:
+        """State by the first dimension that divides, whatever its name."""
+        types, state = self.graph.program.types, self.state_values
+        dims = [
+            (v, d)
+            for v in self.arguments
+            if v in state
+            for d in range(len(types[v].shape))
+            if self._free((v, d))
+        ]
+        large = tuple(d for d in dims if d[0] in self.large)
+        yield Move(axis, "large state, first dimension that divides", tiles=large)
+        yield Move(axis, "state, first dimension that divides", tiles=tuple(dims))
+        rest = tuple(d for d in large if d[0] not in self.weights)
+        whole = tuple(v for v in self.arguments if v in self.weights)
+        if rest and whole:
+            text = "optimizer state, first dimension that divides"
+            yield Move(axis, text, tiles=rest, whole=whole)
+
+    def _free(self, dim: Dim) -> bool:
+        """Not stepped through by a loop."""
+        return dim not in self.graph.stepped
+
+    def _with_twins(self, dim: Dim) -> Iterator[Dim]:
+        yield dim
+        for one, other in self.folded.twins:
+            if dim[0] in (one, other):
+                yield (other if dim[0] == one else one), dim[1]
+
+    # Where propagation got stuck
+
+    def choices(self, state: State, most: int = 4) -> list[Move]:
+        """Loops that stuck ops could have, the heaviest ops first."""
+        found: dict[tuple[object, ...], list[tuple[int, int]]] = {}
+        weight: dict[tuple[object, ...], float] = {}
+        types, graph = state.graph.program.types, state.graph
+        for axis in self.axes:
+            size = state.mesh.axes[axis]
+            for conflict in state.conflicts[axis]:
+                node = conflict.node
+                known = state.known(node, axis)
+                values = graph.operands[node] + graph.results[node]
+                bytes_ = sum(types[v].bytes for v in values)
+                for factor in state.nests[node].supported(size, known):
+                    key = (axis, graph.signatures[node], known, factor)
+                    found.setdefault(key, []).append((node, factor))
+                    weight[key] = weight.get(key, 0.0) + bytes_
+        order = sorted(found, key=lambda key: -weight[key])[:most]
+        return [
+            Move(str(key[0]), "a stuck op", -2 - number, loops=tuple(found[key]))
+            for number, key in enumerate(order)
+        ]
+
+
+_THROUGH = ("convert", "transpose", "broadcast_in_dim", "tie")
+
+
+def _one_each(dims: list[Dim], last: bool) -> list[Dim]:
+    """The first, or the last, of the dimensions that a value has of one name."""
+    chosen: dict[int, Dim] = {}
+    for dim in dims:
+        if last or dim[0] not in chosen:
+            chosen[dim[0]] = dim
+    return list(chosen.values())

@@ -1,0 +1,179 @@
+"""What the search asks: the cost of a sequence of moves, on the folded program."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from partir.ir.garbage import collection_paused
+from partir.partition.state import State
+from partir.search.dimensions import Name, named_dimensions
+from partir.search.fold import Folded, fold, folded_state
+from partir.search.moves import Move, Moves
+from partir.simulate.communication import Network
+from partir.simulate.devices import DeviceSpec
+from partir.simulate.estimate import program_flops
+from partir.simulate.folded import FoldedEstimate
+from partir.spmd.stages import lower_state
+
+Path = tuple[Move, ...]
+_STATES = 512  # partitions kept to go on from
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Time and memory of one partition, and how good that is, from 0 to 1."""
+
+    seconds: float
+    peak_bytes: int
+    fits: bool
+    score: float
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What is wanted: first within the memory limit, then little time or memory."""
+
+    memory_limit: float
+    kind: str | Callable[[Any], float] = "time"
+    ideal_seconds: float = 1e-9
+
+    def outcome(self, estimate: FoldedEstimate) -> Outcome:
+        """Judge an estimate."""
+        seconds, peak = estimate.seconds, estimate.peak_bytes
+        fits = peak <= self.memory_limit
+        ideal = min(self.ideal_seconds / max(seconds, 1e-12), 1.0)
+        if callable(self.kind):
+            cost = float(self.kind(estimate))
+            quality = 1 / (1 + cost) if cost >= 0 else 1.0
+        elif self.kind == "memory":
+            quality = 0.99 / (1 + peak / max(self.memory_limit, 1.0)) + 0.01 * ideal
+        else:
+            quality = ideal
+        if fits:
+            return Outcome(seconds, peak, True, 0.5 + 0.5 * quality)
+        room = self.memory_limit / max(peak, 1)
+        return Outcome(seconds, peak, False, 0.5 * math.sqrt(room * ideal))
+
+
+class Problem:
+    """The folded partition as it was before the search, and what may be decided."""
+
+    def __init__(
+        self,
+        state: State,
+        axes: Sequence[str],
+        device: DeviceSpec,
+        donated: Sequence[bool],
+        *,
+        memory_limit: float | None = None,
+        goal: str | Callable[[Any], float] = "time",
+        allowed: set[int] | None = None,
+    ) -> None:
+        """`allowed` are the arguments (values of the program) that may be tiled."""
+        program = state.graph.program
+        self.folded: Folded = fold(program, state)
+        self.start: State = folded_state(self.folded, state)
+        self.device, self.axes = device, tuple(axes)
+        self.donated = [donated[n] for n in self.folded.kept_arguments]
+        self.network = Network(state.mesh, device)
+        peak = device.flops_per_s * state.mesh.size
+        limit = device.memory_bytes if memory_limit is None else memory_limit
+        self.goal = Goal(limit, goal, program_flops(program) / peak)
+        graph = self.start.graph
+        self.names: list[Name] = named_dimensions(self.folded, graph)
+        self.moves = Moves(
+            self.folded, graph, self.names, self.axes, self._folded_values(allowed)
+        )
+        self.evaluations = 0
+        self._known: dict[object, Outcome] = {}
+        self._states: OrderedDict[Path, State] = OrderedDict()
+
+    def _folded_values(self, allowed: set[int] | None) -> set[int] | None:
+        if allowed is None:
+            return None
+        members = self.folded.members
+        return {n for n, those in enumerate(members) if those[0] in allowed}
+
+    # Partitions
+
+    def state(self, path: Path) -> State:
+        """The partition after these moves; not to be changed."""
+        if not path:
+            return self.start
+        found = self._states.get(path)
+        if found is None:
+            found = self.state(path[:-1]).copy()
+            path[-1].apply(found)
+            self._keep(path, found)
+        else:
+            self._states.move_to_end(path)
+        return found
+
+    def follow(self, path: Path, move: Move) -> State | None:
+        """The partition after one more move; None if that changes nothing."""
+        longer = (*path, move)
+        if longer in self._states:
+            return self._states[longer]
+        found = self.state(path).copy()
+        if not move.apply(found):
+            return None
+        self._keep(longer, found)
+        return found
+
+    def _keep(self, path: Path, state: State) -> None:
+        self._states[path] = state
+        if len(self._states) > _STATES:
+            self._states.popitem(last=False)
+
+    @cached_property
+    def fixed(self) -> tuple[Move, ...]:
+        """Moves that change something, one for each partition that they lead to."""
+        different: dict[object, Move] = {}
+        for move in self.moves.fixed:
+            state = self.follow((), move)
+            if state is not None:
+                different.setdefault(hash(self.fingerprint(state)), move)
+        return tuple(different.values())
+
+    def candidates(self, path: Path) -> list[Move]:
+        """Moves that may be tried here."""
+        return [*self.fixed, *self.moves.choices(self.state(path))]
+
+    # Costs
+
+    def fingerprint(self, state: State) -> object:
+        """Equal for equal partitions, however they were reached."""
+        return (
+            tuple(map(id, state.nests)),
+            tuple(state.tilings),
+            *(tuple(state.seen[axis]) for axis in self.axes),
+        )
+
+    def outcome(self, state: State) -> Outcome:
+        """What a partition costs; each different one is computed once."""
+        key = hash(self.fingerprint(state))
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self.evaluate(state)
+            self.evaluations += 1
+        return found
+
+    @collection_paused
+    def evaluate(self, state: State) -> Outcome:
+        """Lower, rewrite and estimate."""
+        return self.goal.outcome(self.estimate(state))
+
+    def estimate(self, state: State) -> FoldedEstimate:
+        """Time and memory of the whole program in this partition."""
+        return FoldedEstimate(
+            lower_state(state),
+            self.folded.times,
+            self.device,
+            self.donated,
+            self.network,
+        )

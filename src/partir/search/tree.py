@@ -1,0 +1,202 @@
+"""Monte Carlo tree search over sequences of moves.
+
+Every node is a partition with its own cost, so stopping is possible anywhere. Values
+are the best score found below a node, since the best is what is kept, mixed with the
+mean. Moves are tried in the order of what they gained elsewhere. Partitions that are
+reached in several ways are one node.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass, field
+
+from partir.search.best import Best, Budget, Listener
+from partir.search.local import improve
+from partir.search.moves import Move
+from partir.search.problem import Outcome, Path, Problem
+
+_EXPLORE = 0.35
+_DEPTH = 12
+
+
+@dataclass
+class Gains:
+    """What each kind of move has gained on average, wherever it was tried."""
+
+    total: dict[tuple[str, str, int], float] = field(default_factory=dict)
+    count: dict[tuple[str, str, int], int] = field(default_factory=dict)
+
+    def add(self, move: Move, gain: float) -> None:
+        """One more trial."""
+        self.total[move.key] = self.total.get(move.key, 0.0) + gain
+        self.count[move.key] = self.count.get(move.key, 0) + 1
+
+    def of(self, move: Move) -> float:
+        """Mean gain; a little optimism for what was never tried."""
+        count = self.count.get(move.key, 0)
+        return (self.total.get(move.key, 0.0) + 0.02) / (count + 1)
+
+
+@dataclass(slots=True, eq=False)
+class _Node:
+    path: Path
+    outcome: Outcome
+    untried: list[Move]
+    children: list[tuple[Move, _Node]] = field(default_factory=list)
+    visits: int = 0
+    total: float = 0.0
+    best: float = 0.0
+    done: bool = False  # nothing left to try below
+
+    def value(self) -> float:
+        mean = self.total / self.visits if self.visits else self.outcome.score
+        return 0.75 * self.best + 0.25 * mean
+
+
+class TreeSearch:
+    """One search; `run` may be stopped at any time, and the best is kept."""
+
+    def __init__(
+        self, problem: Problem, seed: int = 0, listener: Listener | None = None
+    ) -> None:
+        """Nothing is tried yet."""
+        self.problem = problem
+        self.random = random.Random(seed)
+        self.gains = Gains()
+        self.best = Best(problem, listener)
+        self._nodes: dict[int, _Node] = {}
+
+    def run(self, budget: Budget) -> Best:
+        """Search until the budget or the tree is exhausted."""
+        root = self._node((), self.problem.outcome(self.problem.start))
+        self._descend(root, budget)
+        improved: Path | None = None
+        while budget.left(self.problem.evaluations) and not root.done:
+            if improved != self.best.path:
+                improve(self.problem, self.best, budget)
+                improved = self.best.path
+            self._simulate(root, budget)
+        return self.best
+
+    def _descend(self, root: _Node, budget: Budget) -> None:
+        """Straight down by the best child; this also tells what moves are good for."""
+        node, line = root, [root]
+        while True:
+            while node.untried and budget.left(self.problem.evaluations):
+                self._expand(node)
+            better = [c for _, c in node.children if c not in line]
+            best = max(better, key=lambda c: c.outcome.score, default=node)
+            if best.outcome.score <= node.outcome.score or not best.untried:
+                break
+            node = best
+            line.append(node)
+        for one in line:
+            one.visits += 1
+            one.total += node.outcome.score
+            one.best = max(one.best, node.outcome.score)
+
+    def _node(self, path: Path, outcome: Outcome) -> _Node:
+        state = self.problem.state(path)
+        key = hash(self.problem.fingerprint(state))
+        found = self._nodes.get(key)
+        if found is None:
+            untried = self.problem.candidates(path) if len(path) < _DEPTH else []
+            self.random.shuffle(untried)
+            found = _Node(path, outcome, untried, best=outcome.score)
+            found.done = not untried
+            self._nodes[key] = found
+        return found
+
+    def _simulate(self, root: _Node, budget: Budget) -> None:
+        """Down the tree, one new node, a short greedy walk from there, and back."""
+        node, line = root, [root]
+        while not self._wants_new(node):
+            child = self._select(node)
+            if child is None:
+                break
+            node = child
+            if node in line:  # reached in another way: don't go round
+                break
+            line.append(node)
+        score = node.best
+        made = self._expand(node)
+        if made is not None:
+            line.append(made)
+            score = max(made.best, self._walk(made, line, budget))
+        for one in line:
+            one.visits += 1
+            one.total += score
+            one.best = max(one.best, score)
+            one.done = not one.untried and all(c.done for _, c in one.children)
+
+    def _wants_new(self, node: _Node) -> bool:
+        """More children the more often a node is visited."""
+        if not node.untried:
+            return False
+        return len(node.children) <= 2 * math.sqrt(node.visits + 1) + (
+            4 if not node.path else 0
+        )
+
+    def _select(self, node: _Node) -> _Node | None:
+        open_ = [(m, c) for m, c in node.children if not c.done]
+        if not open_:
+            return None
+
+        def bound(pair: tuple[Move, _Node]) -> float:
+            child = pair[1]
+            spread = math.sqrt(math.log(node.visits + 1) / (child.visits + 1))
+            return child.value() + _EXPLORE * self._scale * spread
+
+        return max(open_, key=bound)[1]
+
+    @property
+    def _scale(self) -> float:
+        """Scores differ little; exploration is in their measure."""
+        return 0.2 * max(self.best.outcome.score, 0.05)
+
+    def _expand(self, node: _Node) -> _Node | None:
+        """The most promising move not tried yet that changes something."""
+        while node.untried:
+            index = self._promising(node.untried)
+            move = node.untried.pop(index)
+            made = self._try(node, move)
+            if made is not None:
+                return made
+        return None
+
+    def _promising(self, moves: list[Move]) -> int:
+        noise = self.random.random
+        scores = [self.gains.of(move) + 0.005 * noise() for move in moves]
+        return max(range(len(moves)), key=scores.__getitem__)
+
+    def _try(self, node: _Node, move: Move) -> _Node | None:
+        state = self.problem.follow(node.path, move)
+        if state is None:
+            return None
+        outcome = self.problem.outcome(state)
+        self.gains.add(move, outcome.score - node.outcome.score)
+        path = (*node.path, move)
+        self.best.offer(path, outcome)
+        made = self._node(path, outcome)
+        if made is node:
+            return None
+        node.children.append((move, made))
+        return made
+
+    def _walk(self, node: _Node, line: list[_Node], budget: Budget) -> float:
+        """A few more moves, as long as they gain."""
+        best = node.outcome.score
+        for _ in range(self.random.randint(0, 3)):
+            if not budget.left(self.problem.evaluations):
+                break
+            made = self._expand(node)
+            if made is None or made in line:
+                break
+            line.append(made)
+            best = max(best, made.outcome.score)
+            if made.outcome.score < node.outcome.score:
+                break
+            node = made
+        return best
