@@ -2,7 +2,9 @@
 
 ``BP`` splits the batch; ``MP`` splits attention heads and the hidden dimension of the
 MLP (Megatron), the second matrix of each pair following by propagation; ``Z2`` shards
-the optimiser's state and ``Z3`` also the parameters over the batch axis, matrices only.
+the optimiser's state and ``Z3`` also the parameters over the batch axis, matrices only;
+``EMB`` splits the embedding, and by propagation the activations between layers, along
+the model's width.
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ Z2 = partir.ManualPartition(
 Z3 = partir.ManualPartition(
     {"params/**": matrices, "opt_state/**": matrices}, axis="B", name="Z3"
 )
+EMB = partir.ManualPartition({"params/embedding": 1}, axis="M", name="EMB")
 
 
 def _combine(model_parallel: Any) -> dict[str, list[Any]]:
@@ -46,6 +49,8 @@ def _combine(model_parallel: Any) -> dict[str, list[Any]]:
         "BP+MP": [BP, model_parallel],
         "BP+MP+Z2": [BP, model_parallel, Z2],
         "BP+MP+Z3": [BP, model_parallel, Z3],
+        "MP+EMB": [model_parallel, EMB],
+        "BP+MP+Z3+EMB": [BP, model_parallel, Z3, EMB],
     }
 
 

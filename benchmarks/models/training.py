@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.typing import DTypeLike
 
 Params = Any
 OptState = dict[str, Any]
@@ -40,23 +41,41 @@ def adam(params: Params, grads: Params, state: OptState) -> tuple[Params, OptSta
     return params, {"mu": mu, "nu": nu, "count": count}
 
 
-def train_with(loss_fn: Callable[..., Array]) -> Callable[..., Any]:
-    """The training step of ``loss_fn(params, *batch)`` with Adam."""
+def cast(tree: Any, dtype: DTypeLike | None) -> Any:
+    """Floating-point leaves in another format; all as they are if there is none."""
+    if dtype is None:
+        return tree
+    return jax.tree.map(
+        lambda x: x.astype(dtype) if jnp.issubdtype(x.dtype, jnp.floating) else x, tree
+    )
+
+
+def train_with(
+    loss_fn: Callable[..., Array], compute_dtype: DTypeLike | None = None
+) -> Callable[..., Any]:
+    """The training step of ``loss_fn(params, *batch)`` with Adam.
+
+    With ``compute_dtype``, the loss sees parameters and batch in that format; gradients
+    and the optimiser keep the parameters' own (mixed precision).
+    """
+
+    def computed(params: Params, *batch: Array) -> Array:
+        return loss_fn(cast(params, compute_dtype), *cast(batch, compute_dtype))
 
     def train_step(params: Params, opt_state: OptState, *batch: Array) -> Any:
-        loss, grads = jax.value_and_grad(loss_fn)(params, *batch)
+        loss, grads = jax.value_and_grad(computed)(params, *batch)
         params, opt_state = adam(params, grads, opt_state)
         return params, opt_state, loss
 
     return train_step
 
 
-def structs(shapes: dict[str, Any]) -> dict[str, Any]:
-    """A tree of shapes as float32 ``jax.ShapeDtypeStruct``s."""
+def structs(shapes: dict[str, Any], dtype: DTypeLike = jnp.float32) -> dict[str, Any]:
+    """A tree of shapes as ``jax.ShapeDtypeStruct``s."""
     return {
-        name: structs(shape)
+        name: structs(shape, dtype)
         if isinstance(shape, dict)
-        else jax.ShapeDtypeStruct(shape, jnp.float32)
+        else jax.ShapeDtypeStruct(shape, dtype)
         for name, shape in shapes.items()
     }
 

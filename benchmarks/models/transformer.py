@@ -29,6 +29,7 @@ from jax.typing import DTypeLike
 
 Params = dict[str, Any]
 OptState = dict[str, Any]
+Attend = Callable[[Array, Array, Array], Array]
 Step = Callable[[Params, OptState, Array, Array], tuple[Params, OptState, Array]]
 
 LEARNING_RATE = 1e-3
@@ -42,7 +43,8 @@ class Config:
     """Sizes and number formats of one model.
 
     ``dtype`` is that of parameters and optimiser state; ``compute_dtype``, if
-    given, that of activations and matrix products (mixed precision).
+    given, that of activations and matrix products (mixed precision). ``remat``
+    computes attention's weights again in the backward pass instead of keeping them.
     """
 
     layers: int = 2
@@ -56,6 +58,7 @@ class Config:
     separate: bool = False
     dtype: str = "float32"
     compute_dtype: str | None = None
+    remat: bool = False
 
     @classmethod
     def small(cls, layers: int = 2, **changes: Any) -> Config:
@@ -63,20 +66,27 @@ class Config:
         return replace(cls(layers=layers), **changes)
 
     @classmethod
-    def full(cls, **changes: Any) -> Config:
-        """Width 4096, 32 layers, sequence 2048; to be traced, not to be run."""
+    def t32(cls, **changes: Any) -> Config:
+        """5 billion parameters; to be traced, not to be run."""
         full = cls(
             layers=32,
             width=4096,
             heads=32,
             head_dim=128,
-            hidden=16384,
+            hidden=10240,
             vocab=32768,
             sequence=2048,
             batch=48,
             compute_dtype="bfloat16",
+            remat=True,
         )
         return replace(full, **changes)
+
+    @classmethod
+    def t48(cls, **changes: Any) -> Config:
+        """32 billion parameters; to be traced, not to be run."""
+        wide = {"layers": 48, "width": 8192, "heads": 64, "hidden": 24576, "batch": 64}
+        return cls.t32(**(wide | changes))
 
 
 # Parameters
@@ -209,7 +219,7 @@ def attend(q: Array, k: Array, v: Array) -> Array:
     return jnp.einsum("bhqk,bkhd->bqhd", weights, v)
 
 
-def fused_layer(layer: Params, x: Array) -> Array:
+def fused_layer(layer: Params, x: Array, attend: Attend = attend) -> Array:
     """One layer of the fused variant."""
     y = layer_norm(x, layer["ln1_scale"], layer["ln1_bias"])
     qkv = jnp.einsum("bsd,dchk->bschk", y, layer["qkv"])
@@ -220,7 +230,7 @@ def fused_layer(layer: Params, x: Array) -> Array:
     return x + jnp.einsum("bsf,fd->bsd", hidden, layer["w2"])
 
 
-def separate_layer(layer: Params, x: Array) -> Array:
+def separate_layer(layer: Params, x: Array, attend: Attend = attend) -> Array:
     """One layer of the separate variant."""
     y = rms_norm(x, layer["norm1"])
     q, k, v = (jnp.einsum("bsd,dhk->bshk", y, layer[n]) for n in ("wq", "wk", "wv"))
@@ -233,15 +243,21 @@ def separate_layer(layer: Params, x: Array) -> Array:
 
 
 def forward(
-    params: Params, tokens: Array, *, compute_dtype: DTypeLike | None = None
+    params: Params,
+    tokens: Array,
+    *,
+    compute_dtype: DTypeLike | None = None,
+    remat: bool = False,
 ) -> Array:
     """Logits ``[batch, sequence, vocab]`` of ``tokens`` ``[batch, sequence]``."""
     if compute_dtype is not None:
         params = jax.tree.map(lambda p: p.astype(compute_dtype), params)
+    mix = jax.checkpoint(attend) if remat else attend
     x = params["embedding"][tokens]
     for index in range(len(params) - 1):
         layer = params[f"layer_{index}"]
-        x = fused_layer(layer, x) if "qkv" in layer else separate_layer(layer, x)
+        apply = fused_layer if "qkv" in layer else separate_layer
+        x = apply(layer, x, mix)
     return jnp.einsum("bsd,vd->bsv", x, params["embedding"])
 
 
@@ -251,13 +267,19 @@ def loss_fn(
     targets: Array,
     *,
     compute_dtype: DTypeLike | None = None,
+    remat: bool = False,
 ) -> Array:
-    """Cross-entropy, averaged over all tokens.
+    """Cross-entropy, averaged over all tokens."""
+    logits = forward(params, tokens, compute_dtype=compute_dtype, remat=remat)
+    return cross_entropy(logits, targets)
+
+
+def cross_entropy(logits: Array, targets: Array) -> Array:
+    """Average over all tokens.
 
     A single sum over batch, sequence and vocabulary gives the loss, so that a
     tiled batch leaves one reduction of one number.
     """
-    logits = forward(params, tokens, compute_dtype=compute_dtype)
     log_probs = jax.nn.log_softmax(_widened(logits), axis=-1)
     vocab = lax.broadcasted_iota(targets.dtype, log_probs.shape, 2)
     return -jnp.sum(jnp.where(targets[..., None] == vocab, log_probs, 0)) / targets.size
@@ -295,10 +317,11 @@ def train_step(
     targets: Array,
     *,
     compute_dtype: DTypeLike | None = None,
+    remat: bool = False,
 ) -> tuple[Params, OptState, Array]:
     """Gradient of the loss and one step of Adam."""
     loss, grads = jax.value_and_grad(loss_fn)(
-        params, tokens, targets, compute_dtype=compute_dtype
+        params, tokens, targets, compute_dtype=compute_dtype, remat=remat
     )
     params, opt_state = adam(params, grads, opt_state)
     return params, opt_state, loss
@@ -306,15 +329,15 @@ def train_step(
 
 def step_for(config: Config) -> Step:
     """``train_step`` in the number formats of ``config``."""
-    if config.compute_dtype is None:
+    if config.compute_dtype is None and not config.remat:
         return train_step
-    compute_dtype = jnp.dtype(config.compute_dtype)
+    dtype = jnp.dtype(config.compute_dtype) if config.compute_dtype else None
 
     def mixed_train_step(
         params: Params, opt_state: OptState, tokens: Array, targets: Array
     ) -> tuple[Params, OptState, Array]:
         return train_step(
-            params, opt_state, tokens, targets, compute_dtype=compute_dtype
+            params, opt_state, tokens, targets, compute_dtype=dtype, remat=config.remat
         )
 
     return mixed_train_step

@@ -118,6 +118,27 @@ def test_dependent_all_reduces_stay_apart() -> None:
     assert sum(isinstance(k.op, Collective) for k in together.kernels) == 2
 
 
+def test_groups_that_would_wait_for_each_other_stay_apart() -> None:
+    """Sums over B then M, and over M then B: pairs would need each other's results."""
+
+    def crossed(x: Any, u: Any, y: Any, v: Any) -> tuple[Any, Any]:
+        first = jnp.sum(jnp.tanh(jnp.sum(x, axis=0)) * u)
+        return first, jnp.sum(jnp.tanh(jnp.sum(y, axis=0)) * v)
+
+    x = models.f32((8, 8), "float32")
+    u = models.f32((8,), "float32")
+    schedule = [
+        partir.ManualPartition({"x": 0, "v": 0}, axis="B"),
+        partir.ManualPartition({"y": 0, "u": 0}, axis="M"),
+    ]
+    args = (x, u, x, u)
+    done = partir.partition(crossed, {"B": 2, "M": 2}, schedule, args=args)
+    assert done.collectives["all_reduce"] == 4
+    together = combine(Fuser(done.spmd).run(), 1e18)
+    sizes = [len(k.members) for k in together.kernels if k.members]
+    assert sorted(sizes) == [1, 1, 2]
+
+
 def test_breadth_first_is_an_order() -> None:
     block = Fuser(models.partitioned().spmd).run()
     ordered = breadth_first(block)

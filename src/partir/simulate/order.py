@@ -33,10 +33,15 @@ def scheduled(block: Kernels, device: DeviceSpec) -> Kernels:
 
 @dataclass(slots=True)
 class _Group:
-    """All-reduces to be combined: places, their bits, bytes so far."""
+    """All-reduces to be combined: places, bytes so far, and what they wait for.
 
+    Groups are bits of an integer. ``waits`` has all groups that this one waits for, by
+    way of others too.
+    """
+
+    bit: int
     members: list[int] = field(default_factory=list)
-    bits: int = 0
+    waits: int = 0
     bytes: float = 0.0
 
 
@@ -58,10 +63,10 @@ def combine(block: Kernels, most_bytes: float) -> Kernels:
 
 
 def _groups(kernels: list[Kernel], most_bytes: float) -> list[_Group]:
-    before = [0] * len(kernels)  # bits of the all-reduces that a kernel waits for
+    before = [0] * len(kernels)  # the groups that a kernel waits for
     maker: dict[int, int] = {}
-    groups: dict[object, list[_Group]] = {}
-    bit = 1
+    groups: list[_Group] = []
+    alike: dict[object, list[_Group]] = {}
     for number, kernel in enumerate(kernels):
         waits = 0
         for value in kernel.reads:
@@ -69,27 +74,50 @@ def _groups(kernels: list[Kernel], most_bytes: float) -> list[_Group]:
                 waits |= before[maker[value]]
         op = kernel.op
         if isinstance(op, Collective) and op.kind == "all_reduce":
-            found = groups.setdefault((op.axes, op.monoid), [])
+            waits = _closed(waits, groups)
+            found = alike.setdefault((op.axes, op.monoid), [])
             group = _fitting(found, waits, kernel.moved_bytes, most_bytes)
+            if group is None:
+                group = _Group(bit=1 << len(groups))
+                groups.append(group)
+                found.append(group)
             group.members.append(number)
-            group.bits |= bit
             group.bytes += kernel.moved_bytes
-            waits |= bit
-            bit <<= 1
+            _wait(group, waits, groups)
+            waits |= group.bit
         before[number] = waits
         maker.update(dict.fromkeys(kernel.writes, number))
-    return [group for found in groups.values() for group in found]
+    return groups
 
 
 def _fitting(
     groups: list[_Group], waits: int, size: float, most_bytes: float
-) -> _Group:
+) -> _Group | None:
     for group in reversed(groups):
         fits = group.bytes + size <= most_bytes and len(group.members) < MOST_COMBINED
-        if fits and not waits & group.bits:
+        if fits and not waits & group.bit:
             return group
-    groups.append(_Group())
-    return groups[-1]
+    return None
+
+
+def _closed(waits: int, groups: list[_Group]) -> int:
+    """These groups and all that they wait for: a group starts with its last member."""
+    rest = waits
+    while rest:
+        bit = rest & -rest
+        rest ^= bit
+        waits |= groups[bit.bit_length() - 1].waits
+    return waits
+
+
+def _wait(group: _Group, waits: int, groups: list[_Group]) -> None:
+    """Let a group, and with it all that wait for it, wait for these groups too."""
+    if not waits & ~group.waits:
+        return
+    group.waits |= waits
+    for other in groups:
+        if other.waits & group.bit:
+            other.waits |= waits
 
 
 def _joined(last: Kernel, parts: list[Kernel]) -> Kernel:
