@@ -27,6 +27,8 @@ from partir.rules.user import rule as rule
 from partir.simulate.devices import DeviceSpec as DeviceSpec
 from partir.simulate.estimate import Estimate as Estimate
 from partir.simulate.specs import devices as devices
+from partir.tactics.automatic import AutomaticPartition as AutomaticPartition
+from partir.tactics.choose import Choose as Choose
 from partir.tactics.manual import (
     FIRST_DIVISIBLE_DIM as FIRST_DIVISIBLE_DIM,
     REPLICATED as REPLICATED,
@@ -42,6 +44,8 @@ __all__ = [
     "FIRST_DIVISIBLE_DIM",
     "REPLICATED",
     "UNKNOWN",
+    "AutomaticPartition",
+    "Choose",
     "DeviceSpec",
     "Estimate",
     "ManualPartition",

@@ -69,7 +69,7 @@ def run_schedule(
     """Apply the tactics in order; each that raises leaves nothing behind."""
     require_rules_fit(program)
     setting = setting or Setting()
-    partition = Partition(program, mesh, lower_state, setting.estimate)
+    partition = Partition(program, mesh, lower_state, setting)
     names = partition.names
     steps: list[Step] = []
     given = [ModelDecisions()] if has_decisions(partition) else []

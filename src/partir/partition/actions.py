@@ -61,18 +61,19 @@ class Partition(Requirements):
         program: Program,
         mesh: Mesh,
         lowering: Callable[[State], Any] | None = None,
-        estimating: Callable[[Any, Any], Any] | None = None,
+        setting: Any = None,
     ) -> None:
         """Start with nothing decided.
 
-        `lowering` answers `collectives`, `estimating` estimates what it gives.
+        `lowering` answers `collectives`; `setting` has the device, which arguments
+        are donated, and estimates what the lowering gives.
         """
         super().__init__(State(Graph(program), mesh), Values(program))
         self.program = program
         self.mesh = mesh
         self.actions: list[Action] = []
         self._propagated: list[tuple[int, str]] = []
-        self._lowering, self._estimating = lowering, estimating
+        self._lowering, self.setting = lowering, setting
 
     # Looking
 
@@ -105,9 +106,9 @@ class Partition(Requirements):
 
     def estimate(self, device: Any = None) -> Any:
         """Time and memory if the partition ended here, on a device by name or spec."""
-        if self._lowering is None or self._estimating is None:
+        if self._lowering is None or self.setting is None:
             raise PartitionError("this partition has no simulator to estimate with")
-        return self._estimating(self._lowering(self.state), device)
+        return self.setting.estimate(self._lowering(self.state), device)
 
     def mark(self) -> Any:
         """A point that `undo` can return to."""

@@ -35,6 +35,7 @@ class Progress:
 
 
 Listener = Callable[[Progress], None]
+_LEADERS = 4  # kept to be confirmed on the whole program
 
 
 class Best:
@@ -45,6 +46,9 @@ class Best:
         self.path: Path = ()
         self.outcome = problem.outcome(problem.start)
         self.history: list[Progress] = []
+        self._leaders: dict[float, tuple[Path, Outcome]] = {
+            self.outcome.score: ((), self.outcome)
+        }
         self._problem, self._listener = problem, listener
         self._started = time.monotonic()
 
@@ -55,8 +59,22 @@ class Best:
         if better or (same and len(path) < len(self.path)):
             self.path, self.outcome = path, outcome
             self.history.append(self.progress())
+        self._lead(path, outcome)
         if self._listener is not None:
             self._listener(self.progress())
+
+    def _lead(self, path: Path, outcome: Outcome) -> None:
+        known = self._leaders.get(outcome.score)
+        if known is None or len(path) < len(known[0]):
+            self._leaders[outcome.score] = (path, outcome)
+        if len(self._leaders) > 4 * _LEADERS:
+            for score in sorted(self._leaders)[: -2 * _LEADERS]:
+                del self._leaders[score]
+
+    def leaders(self) -> list[tuple[Path, Outcome]]:
+        """The best few, the best first."""
+        scores = sorted(self._leaders, reverse=True)[:_LEADERS]
+        return [self._leaders[score] for score in scores]
 
     def progress(self) -> Progress:
         """Where it stands."""

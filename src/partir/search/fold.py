@@ -9,7 +9,7 @@ the simulator work on it as they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -34,8 +34,13 @@ class Folded:
     times: Multiplicity
     members: tuple[tuple[int, ...], ...]
     nodes: tuple[int, ...]  # of `source`'s graph: ops, then ties
+    op_members: Mapping[int, tuple[int, ...]]  # of nodes that stand for several
     twins: tuple[tuple[int, int], ...]  # values at one place of two repetitions
     kept_arguments: tuple[int, ...]  # positions in `source.arguments`
+
+    def node_members(self, node: int) -> tuple[int, ...]:
+        """Nodes of the source that a node stands for."""
+        return self.op_members.get(node, (self.nodes[node],))
 
     @cached_property
     def representative(self) -> dict[int, int]:
@@ -104,6 +109,7 @@ class _Folding:
         self.weight: dict[int, int] = {}  # of kept ops in chains
         self.argument_weight: dict[int, int] = {}
         self.counted: dict[int, int] = {}
+        self.folded_into: dict[int, tuple[int, ...]] = {}
         self.gone: set[int] = set()  # ops
         self.gone_values: dict[int, tuple[int, ...]] = {}  # to kept ones, in order
         self.stands_for: dict[int, list[int]] = {}
@@ -119,6 +125,7 @@ class _Folding:
         early, late = sorted((chain[0], chain[-1]))
         self.weight[early], self.weight[late] = 1, len(chain) - 1
         self.counted[early] = late
+        self.folded_into[late] = (late, *chain[1:-1])
         self.twins += zip(ops[early].results, ops[late].results, strict=True)
         for index in chain[1:-1]:
             self.gone.add(index)
@@ -197,6 +204,11 @@ class _Folding:
             ),
             members=tuple((v, *self.stands_for.get(v, ())) for v in self.number),
             nodes=(*number, *(len(self.program.ops) + tie for tie in ties)),
+            op_members={
+                number[index]: members
+                for index, members in self.folded_into.items()
+                if index in number
+            },
             twins=tuple(
                 (self.number[a], self.number[b])
                 for a, b in self.twins

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 from partir.ir.garbage import collection_paused
 from partir.partition.state import State
@@ -34,6 +34,20 @@ class Outcome:
     score: float
 
 
+class Costs(Protocol):
+    """What is judged: an estimate of the folded or of the whole program."""
+
+    @property
+    def seconds(self) -> float:
+        """Time of a step."""
+        ...
+
+    @property
+    def peak_bytes(self) -> int:
+        """Most memory at a time."""
+        ...
+
+
 @dataclass(frozen=True)
 class Goal:
     """What is wanted: first within the memory limit, then little time or memory."""
@@ -42,7 +56,7 @@ class Goal:
     kind: str | Callable[[Any], float] = "time"
     ideal_seconds: float = 1e-9
 
-    def outcome(self, estimate: FoldedEstimate) -> Outcome:
+    def outcome(self, estimate: Costs) -> Outcome:
         """Judge an estimate."""
         seconds, peak = estimate.seconds, estimate.peak_bytes
         fits = peak <= self.memory_limit

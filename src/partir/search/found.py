@@ -1,0 +1,199 @@
+"""A path of moves as decisions with names and reasons, for the program itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from partir.partition.state import State
+from partir.rules.nest import UNDECIDED
+from partir.search.moves import Move, Moves
+from partir.search.problem import Outcome, Path, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One move, in values and nodes of the source program.
+
+    `tiles` maps values to dimensions, `whole` are kept so, `loops` maps ops that were
+    stuck to factors.
+    """
+
+    axis: str
+    name: str
+    reason: str
+    tiles: dict[int, int]
+    whole: tuple[int, ...]
+    loops: dict[int, int]
+
+    def apply(self, state: State) -> None:
+        """Take it, and propagate."""
+        Move(
+            self.axis,
+            "",
+            tiles=tuple(self.tiles.items()),
+            whole=self.whole,
+            loops=tuple(self.loops.items()),
+        ).apply(state)
+
+
+def decisions(problem: Problem, path: Path) -> list[Decision]:
+    """What the moves of a path do, one decision each."""
+    found: list[Decision] = []
+    state, before = problem.start.copy(), problem.outcome(problem.start)
+    for move in path:
+        homes = list(state.homes[move.axis])
+        chosen = bytes(state.chosen[move.axis])
+        move.apply(state)
+        after = problem.outcome(state)
+        found.append(_decision(problem, move, state, (homes, chosen), before, after))
+        before = after
+    return _named_apart(found)
+
+
+def _decision(
+    problem: Problem,
+    move: Move,
+    state: State,
+    then: tuple[list[int], bytes],
+    before: Outcome,
+    after: Outcome,
+) -> Decision:
+    folded, (homes, chosen) = problem.folded, then
+    tiles: dict[int, int] = {}
+    taken: dict[int, int] = {}
+    for value, dim in move.tiles:
+        if homes[value] == UNDECIDED and state.homes[move.axis][value] == dim:
+            taken.setdefault(value, dim)
+    for value, dim in taken.items():
+        tiles.update(dict.fromkeys(folded.members[value], dim))
+    whole = [
+        member
+        for value in move.whole
+        if homes[value] == UNDECIDED
+        for member in folded.members[value]
+    ]
+    loops = {
+        member: factor
+        for node, factor in move.loops
+        if not chosen[node]
+        for member in folded.node_members(node)
+    }
+    label = _label(problem.moves, move, state, taken)
+    reason = f"{_subject(problem, move)}; {_effect(before, after)}"
+    return Decision(
+        move.axis, f"{label} over {move.axis}", reason, tiles, tuple(whole), loops
+    )
+
+
+def _named_apart(found: list[Decision]) -> list[Decision]:
+    """Number decisions that would have one name."""
+    counts: dict[str, int] = {}
+    made = []
+    for one in found:
+        counts[one.name] = counts.get(one.name, 0) + 1
+        number = f" {counts[one.name]}" if counts[one.name] > 1 else ""
+        made.append(
+            Decision(
+                one.axis,
+                one.name + number,
+                one.reason,
+                one.tiles,
+                one.whole,
+                one.loops,
+            )
+        )
+    return made
+
+
+# In words
+
+
+def _label(moves: Moves, move: Move, state: State, taken: dict[int, int]) -> str:
+    if move.loops:
+        return "stuck ops"
+    if move.whole:
+        return "sharded optimizer state (ZeRO-2-like)"
+    kept = [v for v in taken if v in moves.state_values]
+    if not kept:
+        return "split inputs" if taken else "split values inside"
+    weights = [v for v in kept if v in moves.weights]
+    types = moves.graph.program.types
+    size = sum(types[v].bytes for v in weights)
+    split = sum(types[v].bytes for v in weights if _split(state, v, move.axis))
+    if size and 2 * split >= size:
+        return "model parallel (Megatron-like)"
+    return "sharded state (ZeRO-3-like)" if weights else "sharded state"
+
+
+def _split(state: State, value: int, axis: str) -> bool:
+    """Whether what reads a value loops over its tiles, rather than gathering them."""
+    graph = state.graph
+    readers = [
+        node for node in graph.neighbours[value] if value in graph.operands[node]
+    ]
+    heavy = [n for n in readers if graph.signatures[n].name in _HEAVY]
+    through = [
+        result
+        for node in readers
+        if graph.signatures[node].name in ("convert", "reshape", "transpose")
+        for result in graph.results[node]
+    ]
+    for node in heavy:
+        position = graph.operands[node].index(value)
+        for loop in state.nests[node].loops:
+            if loop.axis == axis and loop.factor.operands[position] is not None:
+                return True
+    return any(_split(state, result, axis) for result in through)
+
+
+_HEAVY = ("dot_general", "convolution", "gather", "ragged_dot", "while")
+
+
+def _subject(problem: Problem, move: Move) -> str:
+    """What is decided, in a few words."""
+    if move.loops:
+        return f"{len(move.loops)} ops that propagation left"
+    if move.name < 0:
+        return move.group
+    name = problem.names[move.name]
+    names = problem.folded.program.names
+    places = [f"{names[v]}[{d}]" for v, d in name.arguments if v in names]
+    shown = ", ".join(places[:2]) + (", …" if len(places) > 2 else "")
+    where = f" ({shown})" if shown else ""
+    return f"{move.group} along the dimension of {name.size}{where}"
+
+
+def _effect(before: Outcome, after: Outcome) -> str:
+    return (
+        f"{_time(before.seconds)} -> {_time(after.seconds)}, "
+        f"{before.peak_bytes / 1e9:.3g} -> {after.peak_bytes / 1e9:.3g} GB"
+    )
+
+
+def _time(seconds: float) -> str:
+    for unit, scale in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} µs"
+
+
+def actions_text(problem: Problem) -> Iterator[str]:
+    """Named dimensions and the moves over them, as people read them."""
+    program = problem.folded.program
+    count, folded = len(problem.folded.source.ops), len(program.ops)
+    yield f"{count} ops, {folded} after folding what repeats"
+    for name in problem.names:
+        places = [f"{program.names[v]}[{d}]" for v, d in name.arguments]
+        shown = ", ".join(places[:4]) + (f", … ({len(places)})" if places[4:] else "")
+        yield f"dimension {name.number}: size {name.size}, in {name.values} values"
+        yield f"    {shown or 'of no argument'}"
+        if name.meets:
+            type_ = program.types[name.meets[0]]
+            yield (
+                f"    meets itself in {len(name.meets)} values, for example {type_}: "
+                "one of the two can be tiled over an axis"
+            )
+    for move in problem.fixed:
+        what = f"dimension {move.name} of " if move.name >= 0 else ""
+        yield f"over {move.axis}: tile {what}{move.group}"

@@ -1,0 +1,73 @@
+"""Names as patterns: the fewest globs that match just these."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from partir.partition.patterns import matcher
+
+T = TypeVar("T")
+
+_MOST_CHECKED = 400  # patterns that are tried for one wish
+
+
+def as_patterns(wishes: Mapping[str, T], names: Sequence[str]) -> dict[str, T]:
+    """Wishes for names as wishes for patterns, each matching no name but its own.
+
+    Example:
+        >>> names = ["p/layer_0/w", "p/layer_1/w", "p/layer_0/b", "x"]
+        >>> as_patterns({"p/layer_0/w": 1, "p/layer_1/w": 1, "x": 0}, names)
+        {'p/*/w': 1, 'x': 0}
+    """
+    groups: dict[T, list[str]] = {}
+    for name, wish in wishes.items():
+        groups.setdefault(wish, []).append(name)
+    found: dict[str, T] = {}
+    for wish, those in groups.items():
+        for pattern in _cover(those, names):
+            found[pattern] = wish
+    return found
+
+
+def _cover(wanted: list[str], names: Sequence[str]) -> Iterator[str]:
+    """Patterns that match all of these and nothing else, the widest first."""
+    left = dict.fromkeys(wanted)
+    exact = []
+    candidates = dict.fromkeys(p for name in wanted for p in _wider(name))
+    for pattern in list(candidates)[:_MOST_CHECKED]:
+        matched = _matched(pattern, names)
+        if matched and matched <= left.keys():
+            exact.append((pattern, matched))
+    exact.sort(key=lambda one: (-len(one[1]), one[0].count("**"), len(one[0])))
+    for pattern, matched in exact:
+        if len(matched) > 1 and not matched.isdisjoint(left):
+            yield pattern
+            for name in matched:
+                left.pop(name, None)
+    yield from left
+
+
+def _matched(pattern: str, names: Sequence[str]) -> set[str]:
+    expression = matcher(pattern)
+    return {name for name in names if expression.fullmatch(name)}
+
+
+def _wider(name: str) -> Iterator[str]:
+    """Patterns that match a name, with numbers and leading parts left open."""
+    sign, parts = name[:1] == "%", name.removeprefix("%").split("/")
+    open_ = ["*" if re.search(r"\d", part) else part for part in parts]
+    variants: Iterable[list[str]] = (open_, parts)
+    mark = "%" if sign else ""
+    for variant in variants:
+        if variant != parts:
+            yield mark + "/".join(variant)
+    for keep in range(1, len(parts)):
+        for variant in variants:
+            tail = "/".join(variant[-keep:])
+            yield f"{mark}**/{tail}"
+            if parts[0] != tail:
+                yield f"{mark}{parts[0]}/**/{tail}"
+    if len(parts) > 1:
+        yield f"{mark}{parts[0]}/**"

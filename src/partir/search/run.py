@@ -1,0 +1,111 @@
+"""One search from start to end: search folded, confirm unfolded, explain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
+
+from partir.partition.state import State
+from partir.search.best import Best, Budget, Listener
+from partir.search.found import Decision, decisions
+from partir.search.problem import Outcome, Path, Problem
+from partir.search.tree import TreeSearch
+from partir.simulate.devices import DeviceSpec
+from partir.simulate.estimate import Estimate
+from partir.spmd.stages import lower_state
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a search found: decisions, and what they cost on the whole program."""
+
+    problem: Problem
+    path: Path
+    decisions: tuple[Decision, ...]
+    folded: Outcome
+    outcome: Outcome
+    evaluations: int
+    history: tuple[Any, ...]
+    estimate: Estimate
+
+    def no_fit(self) -> str:
+        """That nothing fits, how near it came and what stands in the way."""
+        limit = self.problem.goal.memory_limit
+        alive = ", ".join(
+            f"{one.name} {one.type} ({one.bytes / 1e9:.3g} GB)"
+            for one in self.estimate.alive_at_peak[:4]
+        )
+        return (
+            f"no partition over {', '.join(self.problem.axes)} was found that fits: "
+            f"the least memory reached is {self.outcome.peak_bytes / 1e9:.3g} GB per "
+            f"device, and the limit is {limit / 1e9:.3g} GB. Largest at the peak: "
+            f"{alive}. Use more devices, donate the arguments that are replaced, a "
+            "smaller batch, jax.checkpoint around layers, or, if later tactics will "
+            'make it fit, memory_limit=float("inf")'
+        )
+
+
+def search(
+    state: State,
+    axes: Sequence[str],
+    device: DeviceSpec,
+    donated: Sequence[bool],
+    budget: Budget,
+    *,
+    memory_limit: float | None = None,
+    goal: str | Callable[[Any], float] = "time",
+    allowed: set[int] | None = None,
+    method: str = "mcts",
+    seed: int = 0,
+    workers: int = 1,
+    executor: Executor | None = None,
+    listener: Listener | None = None,
+) -> Result:
+    """Search on the folded program; the whole program confirms what is found."""
+    problem = Problem(
+        state,
+        axes,
+        device,
+        donated,
+        memory_limit=memory_limit,
+        goal=goal,
+        allowed=allowed,
+    )
+    one = TreeSearch(problem, seed, listener)
+    try:
+        best = one.run(budget)
+    except KeyboardInterrupt:  # anytime: what there is so far counts
+        best = one.best
+    return _confirmed(problem, state, donated, best)
+
+
+def _confirmed(
+    problem: Problem, state: State, donated: Sequence[bool], best: Best
+) -> Result:
+    """The best of the leaders on the whole program."""
+    found: Result | None = None
+    for path, folded in best.leaders():
+        made = tuple(decisions(problem, path))
+        whole = state.copy()
+        for decision in made:
+            decision.apply(whole)
+        estimate = Estimate(lower_state(whole), problem.device, donated)
+        outcome = problem.goal.outcome(estimate)
+        result = Result(
+            problem,
+            path,
+            made,
+            folded,
+            outcome,
+            problem.evaluations,
+            tuple(best.history),
+            estimate,
+        )
+        if found is None or outcome.score > found.outcome.score:
+            found = result
+        if found.outcome.score >= folded.score * 0.98:
+            break  # the whole program agrees; what follows is worse anyway
+    assert found is not None
+    return found

@@ -1,0 +1,190 @@
+"""`AutomaticPartition`: search for decisions, and take them as manual tactics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from typing import Any
+
+from partir.errors import PartitionError
+from partir.partition.actions import Partition
+from partir.search.best import Budget, Progress
+from partir.search.found import Decision
+from partir.search.naming import as_patterns
+from partir.search.run import Result, search
+from partir.simulate.devices import as_device
+from partir.simulate.specs import devices
+from partir.tactics.choose import Choose
+from partir.tactics.manual import REPLICATED, ManualPartition
+
+_EVALUATIONS = 1000
+_DEVICE = "tpu_v5p"  # if nobody says one
+
+
+@dataclass
+class AutomaticPartition:
+    """A tactic that searches for the fastest partition that fits in memory.
+
+    It may stand after manual tactics and before others, and only adds decisions. What
+    it found is in `found`: manual tactics that give the same partition without a
+    search. It searches once; for other shapes of the same arguments it takes what it
+    found again.
+
+    Args:
+        axes: mesh axes that it may use.
+        evaluations: partitions to try: the reproducible budget.
+        seconds: stop after so many, whatever was tried.
+        memory_limit: bytes of one device; by default the device's.
+        seed: of the random choices.
+        goal: "time", "memory", or a callable from an estimate (``seconds``,
+            ``peak_bytes``, …) to a cost, of which less is better.
+        values: patterns of the arguments that may be tiled; by default all.
+        name: shown in tables.
+        device: a name or spec; by default that of the partition.
+        method: "mcts", or a baseline: "greedy", "beam", "random", "exhaustive",
+            "integer".
+        workers: processes that search with seeds of their own; the best is kept.
+        executor: takes the place of processes of our own, for example a cluster's.
+        listener: called with a `Progress` now and then.
+
+    Example:
+        >>> import jax, partir
+        >>> x = jax.ShapeDtypeStruct((512, 256), "float32")
+        >>> w = jax.ShapeDtypeStruct((256, 256), "float32")
+        >>> auto = partir.AutomaticPartition(("B",), evaluations=20)
+        >>> p = partir.partition(
+        ...     lambda x, w: x @ w, {"B": 4}, [auto], args=(x, w), device="a100"
+        ... )
+        >>> tuple(p.in_specs[0])
+        ('B',)
+    """
+
+    axes: Sequence[str]
+    evaluations: int | None = None
+    seconds: float | None = None
+    memory_limit: float | None = None
+    seed: int = 0
+    goal: str | Callable[[Any], float] = "time"
+    values: Any = None
+    name: str = ""
+    device: Any = None
+    method: str = "mcts"
+    workers: int = 1
+    executor: Executor | None = None
+    listener: Callable[[Progress], None] | None = None
+    found: tuple[Any, ...] = field(default=(), init=False)
+    result: Result | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Check what was asked for."""
+        self.axes = (self.axes,) if isinstance(self.axes, str) else tuple(self.axes)
+        if not self.axes or len(set(self.axes)) != len(self.axes):
+            raise PartitionError(
+                "AutomaticPartition: axes names at least one mesh axis, each once, for "
+                f'example axes=("B", "M"); got {self.axes!r}'
+            )
+        for what, given in (
+            ("evaluations", self.evaluations),
+            ("seconds", self.seconds),
+        ):
+            if given is not None and not given > 0:
+                raise PartitionError(
+                    f"AutomaticPartition: {what} is more than 0, got {given!r}"
+                )
+        if self.goal not in ("time", "memory") and not callable(self.goal):
+            raise PartitionError(
+                'AutomaticPartition: goal is "time", "memory" or a callable from an '
+                f"estimate to a cost, got {self.goal!r}"
+            )
+        if self.evaluations is None and self.seconds is None:
+            self.evaluations = _EVALUATIONS
+        self.name = self.name or f"automatic over {', '.join(self.axes)}"
+        self._searched: Any = None
+
+    def apply(self, partition: Partition) -> None:
+        """Search, or take what was found before, one tactic after another."""
+        for axis in self.axes:
+            partition.require_axis(axis)
+        key = self._key(partition)
+        if self._searched != key:
+            self._search(partition)
+            self._searched = key
+        for tactic in self.found:
+            try:
+                tactic.apply(partition)
+            except PartitionError as error:
+                raise PartitionError(
+                    f'tactic "{self.name}": what was found for other arguments does '
+                    f"not fit these: {error}. Use another AutomaticPartition for them"
+                ) from None
+            partition.propagate()
+
+    def _key(self, partition: Partition) -> object:
+        """What a search is good for: a mesh, a device, arguments by their names."""
+        names = tuple(port.name for port in partition.program.arguments)
+        return tuple(partition.mesh.axes.items()), self._device(partition).name, names
+
+    def _device(self, partition: Partition) -> Any:
+        if self.device is not None:
+            return as_device(self.device, devices)
+        setting = partition.setting
+        given = None if setting is None else setting.device
+        return devices[_DEVICE] if given is None else given
+
+    def _search(self, partition: Partition) -> None:
+        setting = partition.setting
+        donated = None if setting is None else setting.donated()
+        count = len(partition.program.arguments)
+        result = search(
+            partition.state,
+            self.axes,
+            self._device(partition),
+            donated if donated is not None else [False] * count,
+            Budget(self.evaluations, self.seconds),
+            memory_limit=self.memory_limit,
+            goal=self.goal,
+            allowed=self._allowed(partition),
+            method=self.method,
+            seed=self.seed,
+            workers=self.workers,
+            executor=self.executor,
+            listener=self.listener,
+        )
+        self.result = result
+        if not result.outcome.fits:
+            raise PartitionError(f'tactic "{self.name}": {result.no_fit()}')
+        self.found = tuple(as_tactic(partition, one) for one in result.decisions)
+
+    def _allowed(self, partition: Partition) -> set[int] | None:
+        if self.values is None:
+            return None
+        patterns = [self.values] if isinstance(self.values, str) else list(self.values)
+        allowed: set[int] = set()
+        for pattern in patterns:
+            found = partition.values(pattern)
+            if not found:
+                raise PartitionError(
+                    f'tactic "{self.name}": values "{pattern}" matches no argument; '
+                    f"nearest names: {partition.names.nearest(str(pattern))}"
+                )
+            allowed.update(value.number for value in found)
+        return allowed
+
+
+def as_tactic(partition: Partition, decision: Decision) -> Any:
+    """A decision as a manual tactic, its values as patterns."""
+    names = partition.names
+    if decision.loops:
+        graph = partition.state.graph
+        ops = {names.node_name(graph, n): f for n, f in decision.loops.items()}
+        return Choose(ops, decision.axis, decision.name)
+    wishes: dict[str, Any] = {names.unique_name(v): REPLICATED for v in decision.whole}
+    wishes |= {names.unique_name(v): d for v, d in decision.tiles.items()}
+    arguments = [name for name, _, _ in names.arguments]
+    tags = [name for name, _, _ in names.tags]
+    inner = [n for n in wishes if n.startswith("%")]
+    known = {n: w for n, w in wishes.items() if n not in inner}
+    patterns = as_patterns(known, arguments + tags)
+    patterns |= {n: wishes[n] for n in inner}
+    return ManualPartition(patterns, decision.axis, decision.name)

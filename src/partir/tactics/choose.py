@@ -1,0 +1,45 @@
+"""`Choose`: loops for ops that propagation left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from partir.errors import PartitionError
+from partir.partition.actions import Partition
+
+
+@dataclass(frozen=True)
+class Choose:
+    """A tactic that puts ops into a loop over one of their factors.
+
+    Args:
+        ops: addresses of results (``%attend/dot_general/0``, or a pattern) to the
+            number of a factor, as `Partition.conflicts` shows them.
+        axis: the mesh axis.
+        name: shown in tables.
+
+    Example:
+        >>> Choose({"%attend/dot_general/0": 1}, axis="M", name="keys gathered").name
+        'keys gathered'
+    """
+
+    ops: Mapping[str, int]
+    axis: str
+    name: str = "choose"
+
+    def apply(self, partition: Partition) -> None:
+        """Choose; what has such a loop already is left alone."""
+        partition.require_axis(self.axis)
+        producers = partition.program.producers
+        for pattern, factor in self.ops.items():
+            found = partition.values(pattern)
+            if not found:
+                raise PartitionError(
+                    f'tactic "{self.name}": no inner value matches "{pattern}"; '
+                    f"nearest: {partition.names.nearest(pattern)}"
+                )
+            nodes = {producers[v.number]: v for v in found if v.number in producers}
+            for node, value in nodes.items():
+                if not partition.state.chosen[self.axis][node]:
+                    partition.choose(value.unique_name, factor, self.axis)
