@@ -129,27 +129,32 @@ def _effects(program: Program) -> frozenset[int]:
     return found
 
 
-_REDUCTIONS = ("all_reduce", "reduce_scatter")
-_GATHERS = ("all_gather",)
-_MOVES = ("all_gather", "all_to_all", "collective_permute")
-
-# Each with the kinds that it looks for: without any there is nothing to do.
-PASSES: tuple[tuple[Pass, tuple[str, ...]], ...] = (
-    (scatter_reduced_slices, (SLICE,)),
-    (merge_sums, _REDUCTIONS),
-    (scatter_reduced_slices, (SLICE,)),  # slices that a merged sum now stands before
-    (widen_after_gather, _GATHERS),
-    (narrow_before_gather, _GATHERS),
-    (merge_gathers, _MOVES),
-    (tie_repeated_gathers, _GATHERS),
+PASSES: tuple[Pass, ...] = (
+    scatter_reduced_slices,
+    merge_sums,
+    scatter_reduced_slices,  # slices that a merged sum now stands before
+    widen_after_gather,
+    narrow_before_gather,
+    merge_gathers,
+    tie_repeated_gathers,
 )
+
+# What each looks for: without any there is nothing to do.
+_LOOKS_FOR: dict[Pass, tuple[str, ...]] = {
+    scatter_reduced_slices: (SLICE,),
+    merge_sums: ("all_reduce", "reduce_scatter"),
+    widen_after_gather: ("all_gather",),
+    narrow_before_gather: ("all_gather",),
+    merge_gathers: ("all_gather", "all_to_all", "collective_permute"),
+    tie_repeated_gathers: ("all_gather",),
+}
 
 
 def rewrite(program: SpmdProgram) -> SpmdProgram:
     """All rewrites, dead ops left out before and after."""
     program = drop_dead(program)
     kinds = {op.kind for op, _ in program.walk() if isinstance(op, Collective)}
-    for one, wanted in PASSES:
-        if not kinds.isdisjoint(wanted):
+    for one in PASSES:
+        if not kinds.isdisjoint(_LOOKS_FOR[one]):
             program = run_pass(program, one)
     return drop_dead(program)
