@@ -12,6 +12,7 @@ from partir.api.jit import (
     trace_for as trace_for,
 )
 from partir.api.partitioned import Partitioned as Partitioned
+from partir.api.suggest import suggest as suggest
 from partir.errors import (
     PartirError as PartirError,
     PartitionError as PartitionError,
@@ -65,6 +66,7 @@ __all__ = [
     "optional",
     "partition",
     "rule",
+    "suggest",
     "tag",
     "trace",
     "trace_for",

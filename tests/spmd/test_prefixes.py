@@ -58,7 +58,7 @@ def test_sequential_meaning_of_every_prefix(separate: bool) -> None:
     args = (*transformer.init(config, key), *transformer.example_batch(config, key))
     expected = jax.tree.leaves(jax.jit(transformer.train_step)(*args))
     found = prefixes(args, separate)
-    assert list(found) == ["BP", "MP", "BP+MP", "BP+MP+Z2", "BP+MP+Z3"]
+    assert {"BP", "MP", "BP+MP", "BP+MP+Z2", "BP+MP+Z3"} <= set(found)
     for name, partitioned in found.items():
         state = partitioned.steps[-1].state
         check(state)

@@ -72,6 +72,11 @@ class Partitioned:
         self._fn, self._options = fn, options or Options()
         self._devices, self._compiler_options = devices, compiler_options
 
+    @property
+    def partition_record(self) -> Partition:
+        """The partition after the last tactic, as tactics see it."""
+        return self._partition
+
     # What it is
 
     def __str__(self) -> str:
@@ -155,12 +160,20 @@ class Partitioned:
     # As a schedule
 
     def schedule(self) -> Schedule:
-        """The whole partition as manual tactics that reproduce it."""
-        return recorded_schedule([(step.name, step.actions) for step in self.steps])
+        """The whole partition as manual tactics that reproduce it, without a search.
+
+        Printed, it is Python with names and, for what was found automatically, reasons.
+        """
+        tactics: list[Any] = []
+        for step in self.steps:
+            again = recorded_schedule([(step.name, step.actions)])
+            tactics += step.found or again.flat()
+        return Schedule(tactics)
 
     def save(self, path: Any) -> None:
         """Write the schedule as data; `partir.load_schedule` reads it."""
-        save_schedule(self.schedule(), path)
+        steps = [(step.name, step.actions) for step in self.steps]
+        save_schedule(recorded_schedule(steps), path)
 
     def input_schedule(self, pattern: Any = "**", name: str = "inputs") -> Schedule:
         """The layout of these inputs as tactics for another function."""

@@ -31,6 +31,7 @@ class Step:
     actions: tuple[Action, ...]
     names: Values
     setting: Setting = field(default_factory=Setting)
+    found: tuple[Any, ...] = ()  # manual tactics that an automatic one found
 
     @cached_property
     def spmd(self) -> SpmdProgram:
@@ -80,7 +81,8 @@ def run_schedule(
         first = len(partition.actions)
         apply_tactic(partition, tactic)
         actions = tuple(partition.actions[first:])
-        steps.append(Step(name, partition.state.copy(), actions, names, setting))
+        found = tuple(getattr(tactic, "found", ()))
+        steps.append(Step(name, partition.state.copy(), actions, names, setting, found))
     if not steps:
         steps.append(Step("no tactic", partition.state, (), names, setting))
     return partition, steps

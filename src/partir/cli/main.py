@@ -13,6 +13,7 @@ from partir.cli.calibrate import add_calibrate
 from partir.cli.demo import run_demo
 from partir.cli.devices import add_devices
 from partir.cli.export import run_export
+from partir.cli.search import add_search_arguments
 from partir.cli.show import run_show
 from partir.errors import PartirError
 
@@ -64,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_demo(commands)
     _add_show(commands)
+    _add_search(commands)
     _add_export(commands)
     add_devices(commands)
     add_calibrate(commands)
@@ -111,6 +113,18 @@ def _add_show(commands: _Commands) -> None:
     )
     show.add_argument("--json", action="store_true", help="the same as JSON")
     show.set_defaults(run=run_show)
+
+
+def _add_search(commands: _Commands) -> None:
+    search = commands.add_parser(
+        "search",
+        help="find a schedule automatically, and write it as Python",
+        description="Search for the fastest partition that fits in memory, without "
+        "any device, and show it as manual tactics with reasons. With --schedule, "
+        "those tactics come first.",
+    )
+    _add_model(search)
+    add_search_arguments(search)
 
 
 def _add_export(commands: _Commands) -> None:

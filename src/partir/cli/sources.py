@@ -7,8 +7,8 @@ import inspect
 import sys
 import traceback
 from argparse import Namespace
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,6 +19,7 @@ import partir
 from partir.api.partitioned import Partitioned
 from partir.errors import PartirError, PartitionError
 from partir.mesh import Mesh
+from partir.tactics.schedule import as_schedule
 
 
 @contextmanager
@@ -32,14 +33,16 @@ def progress(text: str) -> Iterator[None]:
         yield
 
 
-def partition_arguments(args: Namespace) -> Partitioned:
-    """Partition what the command line says."""
+def partition_arguments(args: Namespace, then: Sequence[Any] = ()) -> Partitioned:
+    """Partition what the command line says, and then by more tactics."""
     if args.mesh is None:
         raise PartitionError("--mesh is missing: write for example --mesh B=4,M=2")
     mesh = Mesh.parse(args.mesh)
     # What users' files print must not end up in our own output.
-    with redirect_stdout(sys.stderr), progress(f"partitioning {args.model}"):
+    shown = nullcontext() if then else progress(f"partitioning {args.model}")
+    with redirect_stdout(sys.stderr), shown:
         schedule = load_schedule(args.schedule) if args.schedule else []
+        schedule = [as_schedule(schedule), *then] if then else schedule
         with _user_code("the schedule or the model"):
             said = {"strict": args.strict, "device": args.device}
             return _partition(args.model, mesh, schedule, said)

@@ -44,6 +44,15 @@ class Setting:
             place_axes(mesh, spec)
         return cls(spec, donated)
 
+    def require_device(self) -> DeviceSpec:
+        """The device; a PartitionError that lists the names if none was said."""
+        if self.device is None:
+            raise PartitionError(
+                "an estimate needs a device: say device=… with one of "
+                f"{', '.join(devices)}, a partir.DeviceSpec or a path to a .toml file"
+            )
+        return self.device
+
     def estimate(
         self,
         program: SpmdProgram,
@@ -53,12 +62,8 @@ class Setting:
         trip_count: int = 1,
     ) -> Estimate:
         """On this device, or on the one that was said first."""
-        spec = self.device if device is None else as_device(device, devices)
-        if spec is None:
-            raise PartitionError(
-                "an estimate needs a device: say device=… with one of "
-                f"{', '.join(devices)}, a partir.DeviceSpec or a path to a .toml file"
-            )
+        given = None if device is None else as_device(device, devices)
+        spec = given or self.require_device()
         return Estimate(
             program, spec, self.donated(), overlap=overlap, trip_count=trip_count
         )

@@ -17,6 +17,7 @@ from partir.simulate.devices import as_device
 from partir.simulate.specs import devices
 from partir.tactics.choose import Choose
 from partir.tactics.manual import REPLICATED, ManualPartition
+from partir.tactics.progress import live_progress
 
 _EVALUATIONS = 1000
 _DEVICE = "tpu_v5p"  # if nobody says one
@@ -136,21 +137,23 @@ class AutomaticPartition:
         setting = partition.setting
         donated = None if setting is None else setting.donated()
         count = len(partition.program.arguments)
-        result = search(
-            partition.state,
-            self.axes,
-            self._device(partition),
-            donated if donated is not None else [False] * count,
-            Budget(self.evaluations, self.seconds),
-            memory_limit=self.memory_limit,
-            goal=self.goal,
-            allowed=self._allowed(partition),
-            method=self.method,
-            seed=self.seed,
-            workers=self.workers,
-            executor=self.executor,
-            listener=self.listener,
-        )
+        budget = Budget(self.evaluations, self.seconds)
+        with live_progress(budget) as shown:
+            result = search(
+                partition.state,
+                self.axes,
+                self._device(partition),
+                donated if donated is not None else [False] * count,
+                budget,
+                memory_limit=self.memory_limit,
+                goal=self.goal,
+                allowed=self._allowed(partition),
+                method=self.method,
+                seed=self.seed,
+                workers=self.workers,
+                executor=self.executor,
+                listener=self.listener or shown,
+            )
         self.result = result
         if not result.outcome.fits:
             raise PartitionError(f'tactic "{self.name}": {result.no_fit()}')
@@ -178,7 +181,7 @@ def as_tactic(partition: Partition, decision: Decision) -> Any:
     if decision.loops:
         graph = partition.state.graph
         ops = {names.node_name(graph, n): f for n, f in decision.loops.items()}
-        return Choose(ops, decision.axis, decision.name)
+        return Choose(ops, decision.axis, decision.name, decision.reason)
     wishes: dict[str, Any] = {names.unique_name(v): REPLICATED for v in decision.whole}
     wishes |= {names.unique_name(v): d for v, d in decision.tiles.items()}
     arguments = [name for name, _, _ in names.arguments]
@@ -187,4 +190,6 @@ def as_tactic(partition: Partition, decision: Decision) -> Any:
     known = {n: w for n, w in wishes.items() if n not in inner}
     patterns = as_patterns(known, arguments + tags)
     patterns |= {n: wishes[n] for n in inner}
-    return ManualPartition(patterns, decision.axis, decision.name)
+    return ManualPartition(
+        patterns, decision.axis, decision.name, reason=decision.reason
+    )

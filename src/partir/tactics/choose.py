@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from partir.errors import PartitionError
 from partir.partition.actions import Partition
@@ -18,6 +18,7 @@ class Choose:
             number of a factor, as `Partition.conflicts` shows them.
         axis: the mesh axis.
         name: shown in tables.
+        reason: why, for whoever reads the schedule.
 
     Example:
         >>> Choose({"%attend/dot_general/0": 1}, axis="M", name="keys gathered").name
@@ -27,6 +28,7 @@ class Choose:
     ops: Mapping[str, int]
     axis: str
     name: str = "choose"
+    reason: str = field(default="", compare=False)
 
     def apply(self, partition: Partition) -> None:
         """Choose; what has such a loop already is left alone."""

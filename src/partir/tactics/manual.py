@@ -46,6 +46,7 @@ class ManualPartition:
         axis: the mesh axis.
         name: shown in tables; by default made of the axis.
         outputs: the same for results, ``out/…``.
+        reason: why, for whoever reads the schedule.
 
     Example:
         >>> ManualPartition({"x": 0, "y": 0}, axis="B", name="BP").name
@@ -56,6 +57,7 @@ class ManualPartition:
     axis: str
     name: str = ""
     outputs: Mapping[Any, Wish] = field(default_factory=dict)
+    reason: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         """Check the mappings; fill in the name."""

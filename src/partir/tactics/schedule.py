@@ -8,6 +8,9 @@ from typing import Any, Protocol, runtime_checkable
 
 from partir.errors import PartitionError
 from partir.partition.actions import Partition
+from partir.tactics.choose import Choose
+from partir.tactics.manual import ManualPartition
+from partir.tactics.source import tactic_source
 
 
 @runtime_checkable
@@ -53,6 +56,10 @@ class Schedule:
         """The tactics' names joined by +."""
         return "+".join(tactic_name(tactic) for tactic in self.flat())
 
+    def __str__(self) -> str:
+        """The tactics one after another, manual ones as Python."""
+        return "\n".join(map(tactic_text, self.flat()))
+
     def flat(self) -> Iterator[Any]:
         """Tactics with nested schedules taken apart."""
         for tactic in self.tactics:
@@ -84,6 +91,12 @@ def as_schedule(given: Any) -> Schedule:
     raise PartitionError(
         f"a schedule is a list of tactics, got {type(given).__name__}: {given!r}"
     )
+
+
+def tactic_text(tactic: Any) -> str:
+    """A tactic as Python where that can be, else as it shows itself."""
+    writable = isinstance(tactic, ManualPartition | Choose)
+    return tactic_source(tactic) if writable else str(tactic)
 
 
 def tactic_name(tactic: Any) -> str:

@@ -1,0 +1,89 @@
+"""`suggest`: the best next actions, with their predicted effect."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from partir.api.partitioned import Partitioned
+from partir.search.found import decisions
+from partir.search.problem import Outcome, Problem
+from partir.simulate.devices import as_device
+from partir.simulate.specs import devices
+from partir.tactics.automatic import as_tactic
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A tactic that could come next, and what the step would cost then."""
+
+    tactic: Any
+    reason: str
+    seconds: float
+    peak_bytes: int
+    fits: bool
+
+    def __str__(self) -> str:
+        """Name and effect."""
+        return f"{self.tactic.name}: {self.reason}"
+
+
+def suggest(
+    partitioned: Partitioned,
+    axis: str,
+    k: int = 5,
+    *,
+    device: Any = None,
+    memory_limit: float | None = None,
+) -> list[Suggestion]:
+    """The k best next decisions over an axis, the best first.
+
+    Every candidate is tried on its own: named dimensions of the arguments, and loops
+    for ops where propagation got stuck.
+
+    Args:
+        partitioned: a partition so far.
+        axis: the mesh axis to use.
+        k: how many.
+        device: a name or spec; by default the partition's.
+        memory_limit: bytes of one device; by default the device's.
+
+    Example:
+        >>> import jax, partir
+        >>> x = jax.ShapeDtypeStruct((512, 256), "float32")
+        >>> w = jax.ShapeDtypeStruct((256, 256), "float32")
+        >>> p = partir.partition(
+        ...     lambda x, w: x @ w, {"B": 4}, [], args=(x, w), device="a100"
+        ... )
+        >>> best = partir.suggest(p, "B", 1)[0]
+        >>> best.tactic.inputs
+        {'x': 0}
+    """
+    step = partitioned.steps[-1]
+    step.state.require_axis(axis)
+    spec = step.setting.device if device is None else as_device(device, devices)
+    if spec is None:
+        spec = step.setting.require_device()
+    count = len(partitioned.program.arguments)
+    donated = step.setting.donated() or [False] * count
+    problem = Problem(step.state, [axis], spec, donated, memory_limit=memory_limit)
+    tried: list[tuple[Outcome, Any]] = []
+    for move in problem.candidates(()):
+        state = problem.follow((), move)
+        if state is not None:
+            tried.append((problem.outcome(state), move))
+    tried.sort(key=lambda one: -one[0].score)
+    return [_suggestion(partitioned, problem, *one) for one in tried[:k]]
+
+
+def _suggestion(
+    partitioned: Partitioned, problem: Problem, outcome: Outcome, move: Any
+) -> Suggestion:
+    (decision,) = decisions(problem, (move,))
+    return Suggestion(
+        as_tactic(partitioned.partition_record, decision),
+        decision.reason,
+        outcome.seconds,
+        outcome.peak_bytes,
+        outcome.fits,
+    )

@@ -1,0 +1,156 @@
+"""`partir search`: find a schedule, show it, and write it as Python."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import Any
+
+from partir.api.partitioned import Partitioned
+from partir.cli.sources import partition_arguments
+from partir.errors import PartitionError
+from partir.mesh import Mesh
+from partir.search.found import actions_text
+from partir.search.problem import Problem
+from partir.simulate.specs import devices
+from partir.tactics.automatic import AutomaticPartition
+from partir.tactics.source import schedule_source, tactic_source
+
+_METHODS = ("mcts", "greedy", "beam", "random", "exhaustive", "integer")
+
+
+def add_search_arguments(search: ArgumentParser) -> None:
+    """What only this command takes."""
+    search.add_argument("--axes", help="mesh axes to use, as B,M (all)")
+    search.add_argument("--seconds", type=float, help="stop after so many (30)")
+    search.add_argument(
+        "--evaluations", type=int, help="partitions to try: the reproducible budget"
+    )
+    search.add_argument(
+        "--memory-limit", type=float, metavar="GB", help="of one device (the device's)"
+    )
+    search.add_argument("--seed", type=int, default=0, help="of random choices (0)")
+    search.add_argument(
+        "--goal", choices=["time", "memory"], default="time", help="what to save (time)"
+    )
+    search.add_argument(
+        "--values", action="append", metavar="PATTERN", help="arguments to tile (all)"
+    )
+    search.add_argument(
+        "--method", choices=_METHODS, default="mcts", help="how to search (mcts)"
+    )
+    search.add_argument(
+        "--workers", type=int, default=1, help="processes with seeds of their own (1)"
+    )
+    search.add_argument("-o", "--output", help="Python file to write the schedule to")
+    search.add_argument(
+        "--show-actions",
+        action="store_true",
+        help="named dimensions and the moves over them; no search",
+    )
+    search.add_argument("--json", action="store_true", help="the result as JSON")
+    search.set_defaults(run=run_search)
+
+
+def run_search(args: Namespace) -> None:
+    """Search, print what was found, write it if asked to."""
+    if args.device is None:
+        raise PartitionError(
+            f"search needs --device: one of {', '.join(devices)}, or a .toml file"
+        )
+    if args.show_actions:
+        _show_actions(args)
+        return
+    auto = _tactic(args)
+    partitioned = partition_arguments(args, [auto])
+    assert auto.result is not None
+    source = schedule_source(auto.found, _title(args, auto))
+    if args.output:
+        _write(Path(args.output), source)
+    if args.json:
+        print(json.dumps(_as_data(auto), indent=1))
+        return
+    print(partitioned)
+    print()
+    print("\n".join(map(tactic_source, auto.found)))
+    print()
+    print(f"{auto.result.evaluations} partitions tried")
+    if args.output:
+        print(f"wrote {args.output}", file=sys.stderr)
+
+
+def _tactic(args: Namespace) -> AutomaticPartition:
+    limit = None if args.memory_limit is None else args.memory_limit * 1e9
+    no_budget = args.seconds is None and args.evaluations is None
+    return AutomaticPartition(
+        _axes(args),
+        evaluations=args.evaluations,
+        seconds=30.0 if no_budget else args.seconds,
+        memory_limit=limit,
+        seed=args.seed,
+        goal=args.goal,
+        values=args.values,
+        method=args.method,
+        workers=args.workers,
+    )
+
+
+def _axes(args: Namespace) -> list[str]:
+    if args.mesh is None:
+        raise PartitionError("--mesh is missing: write for example --mesh B=4,M=2")
+    if args.axes is None:
+        return list(Mesh.parse(args.mesh))
+    return [axis.strip() for axis in args.axes.split(",") if axis.strip()]
+
+
+def _title(args: Namespace, auto: AutomaticPartition) -> str:
+    assert auto.result is not None
+    outcome = auto.result.outcome
+    after = f", after {args.schedule}" if args.schedule else ""
+    return (
+        f"Found for {args.model} on {args.mesh} of {args.device}{after}.\n\n"
+        f"Predicted: {outcome.seconds * 1e3:.4g} ms per step, "
+        f"{outcome.peak_bytes / 1e9:.3g} GB per device.\n"
+    )
+
+
+def _write(target: Path, text: str) -> None:
+    part = target.with_name(target.name + ".part")
+    try:
+        part.write_text(text)
+        part.replace(target)
+    except OSError as error:
+        raise PartitionError(f"can't write {target}: {error.strerror}") from None
+
+
+def _as_data(auto: AutomaticPartition) -> dict[str, Any]:
+    assert auto.result is not None
+    outcome = auto.result.outcome
+    return {
+        "seconds": outcome.seconds,
+        "peak_bytes": outcome.peak_bytes,
+        "fits": outcome.fits,
+        "evaluations": auto.result.evaluations,
+        "tactics": [
+            {
+                "name": tactic.name,
+                "axis": tactic.axis,
+                "reason": tactic.reason,
+                "source": tactic_source(tactic),
+            }
+            for tactic in auto.found
+        ],
+    }
+
+
+def _show_actions(args: Namespace) -> None:
+    partitioned: Partitioned = partition_arguments(args)
+    step = partitioned.steps[-1]
+    device = step.setting.require_device()
+    count = len(partitioned.program.arguments)
+    donated = step.setting.donated() or [False] * count
+    problem = Problem(step.state, _axes(args), device, donated)
+    for line in actions_text(problem):
+        print(line)

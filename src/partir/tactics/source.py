@@ -1,0 +1,65 @@
+"""Tactics as Python source that a person can read, commit and edit."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from partir.errors import PartitionError
+from partir.tactics.choose import Choose
+from partir.tactics.manual import ManualPartition
+
+
+def schedule_source(tactics: Sequence[Any], title: str) -> str:
+    """A Python file with ``schedule = [...]``; `title` becomes its docstring."""
+    lines = [f'"""{title}"""', "", "import partir", "", "schedule = ["]
+    for tactic in tactics:
+        lines.append(textwrap.indent(tactic_source(tactic), "    "))
+    return "\n".join([*lines, "]", ""])
+
+
+def tactic_source(tactic: Any) -> str:
+    """One tactic, with its reason as a comment before it.
+
+    Example:
+        >>> print(tactic_source(ManualPartition({"x": 0}, axis="B", name="BP")))
+        partir.ManualPartition(
+            {"x": 0},
+            axis="B",
+            name="BP",
+        ),
+    """
+    if isinstance(tactic, ManualPartition):
+        return _call("ManualPartition", tactic.inputs, tactic)
+    if isinstance(tactic, Choose):
+        return _call("Choose", tactic.ops, tactic)
+    raise PartitionError(
+        f"{tactic!r} can't be written as Python: only manual tactics and choices can"
+    )
+
+
+def _call(kind: str, wishes: Mapping[Any, Any], tactic: Any) -> str:
+    entries = [f"{_quoted(str(key))}: {wish!r}" for key, wish in wishes.items()]
+    short = f"{{{', '.join(entries)}}}"
+    mapping = [f"    {short},"]
+    if len(short) > 76:
+        mapping = ["    {", *(f"        {entry}," for entry in entries), "    },"]
+    comment = textwrap.wrap(
+        tactic.reason, 84, initial_indent="# ", subsequent_indent="# "
+    )
+    return "\n".join(
+        [
+            *comment,
+            f"partir.{kind}(",
+            *mapping,
+            f"    axis={_quoted(tactic.axis)},",
+            f"    name={_quoted(tactic.name)},",
+            "),",
+        ]
+    )
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
