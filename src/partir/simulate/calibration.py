@@ -89,6 +89,8 @@ def fit_spec(
         step_seconds=call,
         overlap=False,
         combine_bytes=1e18,
+        copies_operands=topology == "shared",
+        keeps_barriers=topology != "shared",
         source=source,
     )
     spec = _with_links(spec, devices, measured, call)

@@ -66,6 +66,10 @@ class DeviceSpec:
         order: order in which the compiler schedules kernels: "breadth_first" (as soon
             as possible, as XLA does on CPUs, where it can be compared) or "program".
         combine_bytes: all-reduces are combined up to this many bytes.
+        copies_operands: whether matrix products copy operands whose dimensions lie in
+            another order than they want (as on CPUs; others choose layouts that fit).
+        keeps_barriers: whether the compiler keeps optimization barriers, by which
+            programs say what to recompute late (XLA on CPUs does not).
         source: where the figures are from.
 
     Example:
@@ -105,6 +109,8 @@ class DeviceSpec:
     overlap: bool = True
     order: Order = "breadth_first"
     combine_bytes: float = 0.0
+    copies_operands: bool = False
+    keeps_barriers: bool = True
     source: str = ""
 
     def __post_init__(self) -> None:

@@ -13,8 +13,10 @@ from partir.ir.garbage import collection_paused
 from partir.ir.trips import trip_count as known_trips
 from partir.mesh import Mesh
 from partir.rules.nest import nest_of
+from partir.simulate.barriers import compiled
 from partir.simulate.communication import Network
 from partir.simulate.cost import Cost
+from partir.simulate.counting import counted_flops
 from partir.simulate.devices import DeviceSpec, as_device
 from partir.simulate.kernels import Fuser, Kernels
 from partir.simulate.memory import Alive, Peak, peak_memory
@@ -113,7 +115,7 @@ class Estimate:
     @cached_property
     @collection_paused
     def _kernels(self) -> Kernels:
-        return self._schedule(Fuser(self.program).run())
+        return self._schedule(Fuser(compiled(self.program, self.device)).run())
 
     def _schedule(self, block: Kernels) -> Kernels:
         return scheduled(block, self.device)
@@ -158,10 +160,11 @@ class Estimate:
         """Time in which nothing is computed."""
         return max(self.seconds - self.compute_seconds, 0.0)
 
-    @property
+    @cached_property
+    @collection_paused
     def flops(self) -> float:
         """Flops of one device, as XLA's cost analysis counts them."""
-        return self.cost.flops
+        return counted_flops(self.program, self.trip_count)
 
     @cached_property
     def mfu(self) -> float:

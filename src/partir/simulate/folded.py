@@ -23,6 +23,7 @@ from partir.ir.garbage import collection_paused
 from partir.simulate.communication import Network
 from partir.simulate.devices import DeviceSpec
 from partir.simulate.kernels import Fuser, Kernel, Kernels
+from partir.simulate.loans import Sizes, size_class
 from partir.simulate.memory import Lives, aliases, to_copy
 from partir.simulate.order import scheduled
 from partir.simulate.time import Clock
@@ -165,14 +166,14 @@ class FoldedEstimate:
         lives = Lives(block, types, self._scheduled, False)
         argument_times = dict(zip(body.arguments, times.arguments, strict=True))
         for value in copied:
-            size = types[value].bytes * argument_times[value]
-            lives.add(size, 0, lives.last.get(value, 0))
-            lives.lend(size, 1, lives.born[successors[value]])
+            size, count = types[value].bytes, argument_times[value]
+            lives.add(size, 0, lives.last.get(value, 0), count)
+            lives.lend(size, 1, lives.born[successors[value]], count)
         for number in own:
             result = block.results[number]
             if result in lives.born:
-                size = types[body.results[number]].bytes * times.results[number]
-                lives.lend(size, 0, lives.born[result])
+                size = types[body.results[number]].bytes
+                lives.lend(size, 0, lives.born[result], times.results[number])
         arguments = sum(
             types[v].bytes * w
             for v, w in zip(body.arguments, times.arguments, strict=True)
@@ -185,7 +186,7 @@ class FoldedEstimate:
             return 0.0
         return float(max(lives.curve(extra).max() for extra in self._others(lives)))
 
-    def _others(self, lives: Lives) -> tuple[np.ndarray, np.ndarray]:
+    def _others(self, lives: Lives) -> tuple[Sizes, Sizes]:
         """Bytes of the other repetitions, at the first and at the last of a pass."""
         kernels, weights = self._kernels.kernels, self._weights
         passes, types = _Passes.of(weights), self.program.types
@@ -194,7 +195,7 @@ class FoldedEstimate:
             for place, kernel in enumerate(kernels)
             if not isinstance(kernel.op, Collective)
         }
-        early, late = np.zeros(len(kernels) + 1), np.zeros(len(kernels) + 1)
+        early_by, late_by = _Changes(len(kernels)), _Changes(len(kernels))
         for value, end in lives.end.items():
             place = lives.born[value]
             if weights[place] == 1:
@@ -204,6 +205,8 @@ class FoldedEstimate:
             if made == read:
                 continue
             extra = (weights[place] - 1) * types[value].bytes
+            size = size_class(types[value].bytes)
+            early, late = early_by[size], late_by[size]
             early[passes.last[made]] += extra
             late[passes.first[made]] += extra
             if weights[last] > 1:  # given back one by one as they are read
@@ -212,13 +215,29 @@ class FoldedEstimate:
             else:
                 early[last] -= extra
                 late[last] -= extra
-        return np.cumsum(early)[:-1], np.cumsum(late)[:-1]
+        return early_by.sums(), late_by.sums()
 
     def _counted(self, kernel: Kernel, place: int, place_of: dict[int, int]) -> int:
         """Place of the kernel that counts for the repetitions of this one."""
         if isinstance(kernel.op, Collective):
             return place
         return place_of.get(self.times.counted[kernel.op.node], place)
+
+
+class _Changes(dict[int, np.ndarray]):
+    """Changes at each place, by size class."""
+
+    def __init__(self, places: int) -> None:
+        super().__init__()
+        self.places = places
+
+    def __missing__(self, size: int) -> np.ndarray:
+        found = self[size] = np.zeros(self.places + 1)
+        return found
+
+    def sums(self) -> Sizes:
+        """What they come to at each place."""
+        return {size: np.cumsum(change)[:-1] for size, change in self.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ class Kernel(NamedTuple):
     """One launch: the op that it ends with, what it reads and writes in memory.
 
     `moved_bytes` is what goes through memory: a slice reads only its window.
+    `copied` are values among its reads that it reads from a copy of its own.
     """
 
     op: SpmdOp
@@ -56,6 +57,7 @@ class Kernel(NamedTuple):
     role: Role = Role.OPAQUE
     inner: tuple[Kernels, ...] = ()
     members: tuple[Collective, ...] = ()
+    copied: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ until the results are written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy as np
 from partir.ir.types import TensorType
 from partir.simulate.fusion import Role
 from partir.simulate.kernels import Kernel, Kernels
+from partir.simulate.loans import Buffer, Sizes, by_size, not_hosted
 from partir.spmd.program import Control, SpmdProgram
 
 _IN_PLACE = frozenset((Role.CHEAP, Role.COSTLY, Role.UPDATE))
@@ -159,7 +160,9 @@ class Lives:
         count = len(self.kernels)
         self.change = np.zeros(count + 2)
         self.inner = np.zeros(count + 1)
-        self.lent = np.zeros(count + 2)
+        self.added: list[Buffer] = []
+        self.loans: list[Buffer] = []
+        self.shares: set[int] = set()  # values that begin in another's memory
         self._ranges()
         self._values()
 
@@ -180,6 +183,10 @@ class Lives:
         for place, kernel in enumerate(self.kernels):
             if kernel.inner:
                 self.inner[place] = self._inside(kernel)
+            elif kernel.copied:  # what is read no more gives way to its copy
+                self.inner[place] = sum(
+                    types[v].bytes for v in kernel.copied if self.last[v] > place
+                )
             spare = self._dying(kernel, place, outs)
             for value in kernel.writes:
                 if value in outs and not self.is_body:
@@ -190,6 +197,7 @@ class Lives:
                     continue
                 if size in spare:
                     spare.remove(size)
+                    self.shares.add(value)
                     change[place] -= size
                     change[place + 1] += size
                 stop = final if value in outs else self.last[value]
@@ -225,22 +233,43 @@ class Lives:
             for inner in kernel.inner
         )
 
-    def add(self, size: int, start: int, stop: int) -> None:
-        """One more value in memory."""
-        self.change[start] += size
-        self.change[stop + 1] -= size
+    def add(self, size: int, start: int, stop: int, times: int = 1) -> None:
+        """One more value in memory, or several of its size."""
+        self.added.append((size, start, stop, times))
+        self.change[start] += size * times
+        self.change[stop + 1] -= size * times
 
-    def lend(self, size: int, start: int, stop: int) -> None:
-        """A buffer that others may use from `start` until before `stop`."""
-        self.lent[start] += size
-        self.lent[stop] -= size
+    def lend(self, size: int, start: int, stop: int, times: int = 1) -> None:
+        """A buffer that others may use from `start` until before `stop`, or several.
 
-    def curve(self, more: np.ndarray | float = 0.0) -> np.ndarray:
+        What is written in place at `stop` may have been there before.
+        """
+        if stop < len(self.kernels) and self.kernels[stop].role in _IN_PLACE:
+            stop += 1
+        if start < stop:
+            self.loans.append((size, start, stop - 1, times))
+
+    def curve(self, more: Sizes | None = None) -> np.ndarray:
         """Bytes of temporaries at each place, with so many more that live there."""
-        live = np.cumsum(self.change)[: len(self.kernels)] + more
-        lent = np.cumsum(self.lent)[: len(self.kernels)]
-        needed: np.ndarray = np.maximum(live - lent, 0) + self.inner[: len(live)]
-        return needed
+        count = len(self.kernels)
+        if self.loans:
+            live = by_size(self._owned(), count)
+            for size, extra in (more or {}).items():
+                live[size] = live[size] + extra if size in live else extra
+            needed = not_hosted(live, by_size(self.loans, count))
+        else:
+            needed = np.cumsum(self.change)[:count] + sum((more or {}).values())
+        result: np.ndarray = np.maximum(needed, 0) + self.inner[:count]
+        return result
+
+    def _owned(self) -> Iterator[Buffer]:
+        """Where each value has memory of its own, which is not what it began in."""
+        types, born, shares = self.types, self.born, self.shares
+        for value, last in self.end.items():
+            first = born[value] + (value in shares)
+            if first <= last:
+                yield types[value].bytes, first, last, 1
+        yield from self.added
 
     def peak(self) -> tuple[int, int]:
         """Most bytes, and where."""

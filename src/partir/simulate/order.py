@@ -9,23 +9,48 @@ so that this order is on the safe side.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 
 from partir.simulate.devices import DeviceSpec
+from partir.simulate.fusion import Role, copied_bytes
 from partir.simulate.kernels import Kernel, Kernels
-from partir.spmd.program import Collective
+from partir.spmd.program import Collective, Compute
 
+_COPYING = (Role.CHEAP, Role.COSTLY, Role.VIEW)
 MOST_COMBINED = 256  # operands of one combined all-reduce, as in XLA
 
 
 def scheduled(block: Kernels, device: DeviceSpec) -> Kernels:
-    """The kernels in the device's order, all-reduces combined."""
+    """The kernels in the device's order, all-reduces combined, operands copied."""
+    if device.copies_operands:
+        block = with_copies(block)
     if device.combine_bytes:
         block = combine(block, device.combine_bytes)
     if device.order == "program":
         return block
     return breadth_first(block)
+
+
+def with_copies(block: Kernels) -> Kernels:
+    """Matrix products that copy operands first, and the time for that."""
+    fused = {v for k in block.kernels if k.role in _COPYING for v in k.writes}
+    readers = Counter(v for kernel in block.kernels for v in kernel.reads)
+    made = []
+    for kernel in block.kernels:
+        op = kernel.op
+        sizes = copied_bytes(op.nest) if isinstance(op, Compute) else ()
+        # What only this product reads is written as it wants it.
+        found = {
+            value: size
+            for value, size in zip(kernel.reads, sizes, strict=False)
+            if size and not (value in fused and readers[value] == 1)
+        }
+        if found:
+            moved = kernel.moved_bytes + 2 * sum(found.values())
+            kernel = kernel._replace(copied=tuple(found), moved_bytes=moved)
+        made.append(kernel)
+    return Kernels(block.arguments, made, block.results)
 
 
 # Combining

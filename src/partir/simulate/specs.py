@@ -178,6 +178,8 @@ _SPECS = (
         step_seconds=1e-4,
         overlap=False,
         combine_bytes=1e18,
+        copies_operands=True,
+        keeps_barriers=False,
         source="a guess: run `partir calibrate`",
     ),
 )

@@ -127,7 +127,7 @@ class Clock:
         ]
         wide = any(self.types[v].dtype in ("f32", "f64") for v in kernel.reads[:2])
         rate = device.flops_per_s * (device.float32_rate if wide else 1.0)
-        flops = max(2.0 * batch * math.prod(padded), kernel.flops)
+        flops = 2.0 * batch * math.prod(padded)
         return flops / (rate * device.matrix_efficiency)
 
     def _collective(self, kernel: Kernel) -> Cost:

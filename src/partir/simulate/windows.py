@@ -1,4 +1,4 @@
-"""How many terms a convolution has, padding and holes left out."""
+"""How many terms windows have: convolutions without padding and holes, scans."""
 
 from __future__ import annotations
 
@@ -31,6 +31,48 @@ def convolution_shape(nest: Nest) -> tuple[int, int, int, int]:
     rows = math.prod(n for d, n in enumerate(made) if d != result["f"])
     depth = weights[kernel["i"]] * math.prod(weights[d] for d in spatial)
     return groups, rows, max(weights[kernel["o"]] // groups, 1), depth
+
+
+def expanded_groups(nest: Nest) -> int:
+    """How often XLA computes a convolution with as many batch groups as features.
+
+    That is the gradient of a depthwise kernel: all pairs of channels are computed, and
+    the diagonal taken.
+    """
+    _, _, result = _dimensions(nest)
+    groups = _count(nest, "batch_group_count")
+    return groups if nest.result_types[0].shape[result["f"]] == groups else 1
+
+
+_SCAN_BLOCK = 16
+
+
+def scan_length(nest: Nest) -> int:
+    """Length of the dimension that a window op accumulates along, 0 if it doesn't.
+
+    Each window then begins (or ends) with the dimension.
+    """
+    window = ints(nest.attrs["window_dimensions"])
+    wide = [dim for dim, size in enumerate(window) if size > 1]
+    if len(wide) != 1 or nest.operand_types[0].shape != nest.result_types[0].shape:
+        return 0
+    (dim,) = wide
+    length = nest.operand_types[0].shape[dim]
+    padding = _numbers(nest, "padding", [0] * 2 * len(window))
+    whole = sorted(padding[2 * dim : 2 * dim + 2]) == [0, length - 1]
+    return length if window[dim] == length and whole else 0
+
+
+def scan_steps(length: int, exclusive: bool = False) -> int:
+    """Steps of a cumulative sum: within blocks, over the blocks' sums, then added.
+
+    >>> scan_steps(16), scan_steps(40)
+    (240, 776)
+    """
+    if length <= _SCAN_BLOCK:
+        return (length + exclusive) * (length - 1)
+    blocks = -(-length // _SCAN_BLOCK)
+    return _SCAN_BLOCK**2 * blocks + scan_steps(blocks, exclusive=True)
 
 
 def _count(nest: Nest, name: str) -> int:

@@ -12,13 +12,17 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
-
 from partir.ir.attributes import fields, ints
 from partir.ir.core import Lambda
 from partir.rules.nest import Nest, nest_of
 from partir.simulate.kinds import canonical
-from partir.simulate.windows import convolution_shape, convolution_taps
+from partir.simulate.windows import (
+    convolution_shape,
+    convolution_taps,
+    expanded_groups,
+    scan_length,
+    scan_steps,
+)
 
 
 class Work(NamedTuple):
@@ -139,7 +143,9 @@ def dot_general(nest: Nest) -> Work:
     batch = math.prod(lhs[dim] for dim in batches)
     rows = math.prod(lhs) // max(depth * batch, 1)
     columns = math.prod(rhs) // max(depth * batch, 1)
-    return Work(2.0 * batch * rows * columns * depth, 0, (batch, rows, columns, depth))
+    shape = (batch, rows, columns, depth)
+    terms = 1.0 if depth == 1 else 2.0  # XLA makes it a multiplication
+    return Work(terms * math.prod(shape), 0, shape)
 
 
 @work("dot", "einsum", "chlo.ragged_dot")
@@ -154,7 +160,7 @@ def contraction(nest: Nest) -> Work:
 @work("convolution")
 def convolution(nest: Nest) -> Work:
     """A product and a sum for each term that is not padding."""
-    taps = convolution_taps(nest)
+    taps = convolution_taps(nest) * expanded_groups(nest)
     batch, rows, columns, depth = convolution_shape(nest)
     return Work(2.0 * taps, 0, (batch, rows, columns, depth))
 
@@ -178,19 +184,30 @@ def reduce(nest: Nest) -> Work:
 
 @work("reduce_window")
 def reduce_window(nest: Nest) -> Work:
-    """The reducer for each element of each window but the first."""
-    window = math.prod(ints(nest.attrs["window_dimensions"]))
+    """The reducer for each element of each window but the first.
+
+    A cumulative sum, whose windows reach to the start, is done as a tree.
+    """
     steps = _steps(nest.signature.lambdas[0])
+    length = scan_length(nest)
+    if length:
+        return Work(steps * _elements(nest) // length * scan_steps(length))
+    window = math.prod(ints(nest.attrs["window_dimensions"]))
     return Work(steps * max(window - 1, 0) * _elements(nest))
 
 
 @work("select_and_scatter")
 def select_and_scatter(nest: Nest) -> Work:
-    """The selector within each window, then the scatter of one element."""
+    """The selector within each window, then the scatter of one element.
+
+    XLA carries each element's indices along: comparing takes six flops more, and one
+    for each dimension.
+    """
     window = math.prod(ints(nest.attrs["window_dimensions"]))
     select, scatter = map(_steps, nest.signature.lambdas)
-    sources = math.prod(nest.operand_types[1].shape)
-    return Work(sources * (select * max(window - 1, 0) + scatter))
+    shape = nest.operand_types[1].shape
+    each = select + 6 + len(shape)
+    return Work(math.prod(shape) * (each * max(window - 1, 0) + scatter))
 
 
 @work("scatter")
@@ -240,13 +257,13 @@ def manual_computation(nest: Nest) -> Work:
 
 @work("fft")
 def fft(nest: Nest) -> Work:
-    """``8 n log2 n`` for each transform of length n."""
+    """``8 n log2 n`` for each transform of length n, as XLA counts them.
+
+    For several dimensions it multiplies their logarithms.
+    """
     lengths = ints(nest.attrs["fft_length"])
-    size = math.prod(lengths)
-    whole = max(
-        math.prod(nest.operand_types[0].shape), math.prod(nest.result_types[0].shape)
-    )
-    return Work(8.0 * whole * float(np.log2(max(size, 2))))
+    levels = math.prod(max(size.bit_length() - 1, 1) for size in lengths)
+    return Work(8.0 * levels * math.prod(nest.operand_types[0].shape))
 
 
 @work("cholesky")

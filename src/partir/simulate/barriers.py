@@ -1,0 +1,40 @@
+"""Optimization barriers, for compilers that don't keep them.
+
+Rematerialisation is written with barriers: recomputing waits for the backward pass.
+XLA drops them on CPUs, unless told not to (which partir does where gathers depend on
+them), and then recomputes everything as soon as it can: memory isn't saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from partir.simulate.devices import DeviceSpec
+from partir.spmd.program import Collective, Control, SpmdOp, SpmdProgram
+from partir.spmd.sweep import Sweep, run_pass
+
+
+def compiled(program: SpmdProgram, device: DeviceSpec) -> SpmdProgram:
+    """The program with or without its barriers, as the device's compiler has it."""
+    if device.keeps_barriers or _has_timely_gathers(program):
+        return program
+    if not any(map(_is_barrier, (op for op, _ in program.walk()))):
+        return program
+    return run_pass(program, _drop)
+
+
+def _has_timely_gathers(program: SpmdProgram) -> bool:
+    return any(isinstance(op, Collective) and op.after >= 0 for op, _ in program.walk())
+
+
+def _is_barrier(op: SpmdOp) -> bool:
+    return isinstance(op, Control) and not op.blocks
+
+
+def _drop(sweep: Sweep, ops: Iterator[SpmdOp]) -> Iterator[SpmdOp]:
+    for op in ops:
+        if not _is_barrier(op):
+            yield op
+            continue
+        for operand, result in zip(op.operands, op.results, strict=True):
+            sweep.renamed[result] = sweep.renamed.get(operand, operand)

@@ -1,0 +1,143 @@
+"""Flops as XLA's cost analysis counts them on CPUs: fusions compute things again.
+
+An op that is fused into several kernels counts in each of them. XLA fuses further than
+is good for a machine with fast memory: a product of matrices with more than two
+dimensions reads its operand through a reshape, and each such reshape computes anew
+what leads to it, back to the last product or reduction. That changes no time worth
+modelling on an accelerator, so kernels (`kernels.py`) don't follow it; flops do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+from partir.ir.types import TensorType
+from partir.simulate.fusion import Role, joins_reduction, operand_forms
+from partir.simulate.kernels import Facts, Fuser
+from partir.spmd.program import Block, Collective, Compute, Control, SpmdOp, SpmdProgram
+from partir.spmd.sweep import reads_of
+
+_FUSED = (Role.CHEAP, Role.COSTLY, Role.VIEW)
+
+
+def counted_flops(program: SpmdProgram, trip_count: int = 1) -> float:
+    """Flops of one device; loops of unknown length run `trip_count` times."""
+    return _flops(Fuser(program), program.body, trip_count)
+
+
+def _flops(fuser: Fuser, block: Block, trip_count: int) -> float:
+    copies = _Copies(fuser, block).count()
+    flops = 0.0
+    for number, op in enumerate(block.ops):
+        fact = copies.facts[number]
+        if fact is not None:
+            flops += fact.work.flops * copies.times[number]
+        elif isinstance(op, Control):
+            flops += _control(fuser, op, trip_count)
+        elif isinstance(op, Collective) and op.kind == "all_reduce":
+            flops += math.prod(fuser.types[op.result].shape)
+    return flops
+
+
+def _control(fuser: Fuser, op: Control, trip_count: int) -> float:
+    inner = [_flops(fuser, block, trip_count) for block in op.blocks]
+    if op.trips == 1:  # branches, or nothing at all
+        return max(inner, default=0.0)
+    return sum(inner) * (trip_count if op.trips is None else op.trips)
+
+
+class _Copies:
+    """In how many kernels each op of a block is computed."""
+
+    def __init__(self, fuser: Fuser, block: Block) -> None:
+        self.block, self.types = block, fuser.types
+        self.facts: list[Facts | None] = [fuser.facts(op) for op in block.ops]
+        self.makers = {v: n for n, op in enumerate(block.ops) for v in op.results}
+        self.reads = Counter(v for op in block.ops for v in reads_of(op))
+        self.reads.update(block.results)
+        self.kept = set(block.results)  # wanted in memory
+        self.homes: dict[int, set[object]] = {}  # kernels that a value is fused into
+        self.joined: set[int] = set()  # ops that a reduction has taken in
+        self.times = [1] * len(block.ops)
+
+    def count(self) -> _Copies:
+        """Go from last to first."""
+        for number in range(len(self.block.ops) - 1, -1, -1):
+            op, fact = self.block.ops[number], self.facts[number]
+            if number in self.joined:
+                continue
+            if fact is not None and fact.role is Role.ROOT:
+                for value in op.operands:
+                    self._join(value)
+            elif fact is None or fact.role not in _FUSED:
+                self._read(op)
+            else:
+                self._fuse(number, op, fact)
+        return self
+
+    def _read(self, op: SpmdOp) -> None:
+        """What a kernel of its own reads: from memory, or through a reshape."""
+        forms = operand_forms(op.nest) if isinstance(op, Compute) else None
+        if forms is None:
+            self.kept.update(reads_of(op))
+            return
+        for value, form in zip(op.operands, forms, strict=True):
+            if form is None:
+                self.kept.add(value)
+            else:
+                self.homes.setdefault(value, set()).add((value, form))
+
+    def _join(self, value: int) -> None:
+        """A reduction takes in arithmetic that nobody else reads."""
+        number = self.makers.get(value)
+        fact = None if number is None else self.facts[number]
+        if number is None or fact is None or self.reads[value] != 1:
+            self.kept.add(value)
+        elif fact.repeats:
+            self.homes.setdefault(value, set()).add(number)
+        else:
+            op = self.block.ops[number]
+            if not isinstance(op, Compute) or not joins_reduction(op.nest):
+                self.kept.add(value)
+                return
+            self.joined.add(number)
+            for operand in op.operands:
+                self._join(operand)
+
+    def _fuse(self, number: int, op: SpmdOp, fact: Facts) -> None:
+        value = op.results[0]
+        homes, kept = self.homes.get(value, set()), value in self.kept
+        if fact.role is Role.VIEW:
+            own = kept and self._is_fused(op.operands[0])
+            here = homes | {number} if own else homes
+        elif self._is_computed_once(op, fact, kept):
+            here = homes if len(homes) == 1 and not kept else {number}
+        else:
+            here = homes | {number} if kept else homes
+        self.times[number] = len(here)
+        for operand in op.operands:
+            self.homes.setdefault(operand, set()).update(here)
+
+    def _is_computed_once(self, op: SpmdOp, fact: Facts, kept: bool) -> bool:
+        """Costly ones are; so are those that would make every reader read more."""
+        if fact.repeats:
+            return False
+        return fact.role is Role.COSTLY or (kept and not self._reads_little(op))
+
+    def _reads_little(self, op: SpmdOp) -> bool:
+        made = self.types[op.results[0]]
+        large = [v for v in op.operands if self._is_large(v, made)]
+        total = sum(self.types[v].bytes for v in set(op.operands))
+        return len(large) < 2 or total <= made.bytes
+
+    def _is_large(self, value: int, made: TensorType) -> bool:
+        number = self.makers.get(value)
+        fact = None if number is None else self.facts[number]
+        repeated = fact is not None and fact.repeats
+        return len(self.types[value].shape) >= len(made.shape) and not repeated
+
+    def _is_fused(self, value: int) -> bool:
+        number = self.makers.get(value)
+        fact = None if number is None else self.facts[number]
+        return fact is not None and fact.role in _FUSED
