@@ -15,8 +15,8 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 import partir
+from benchmarks.models.layers import layer_norm
 from benchmarks.models.training import structs
-from benchmarks.models.transformer import layer_norm
 
 
 @dataclass(frozen=True)

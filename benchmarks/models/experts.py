@@ -87,6 +87,7 @@ _BP, _MP, _Z2, _Z3 = schedules.BP, schedules.MP, schedules.Z2, schedules.Z3
 _EMB = schedules.EMB
 _TRANSFORMER = {
     **schedules.SCHEDULES,
+    **schedules.EMBEDDED_SCHEDULES,
     "BP+Z2": [_BP, _Z2],
     "BP+Z3": [_BP, _Z3],
     "BP2+BP+MP+Z2": [_OUTER, _BP, _MP, _Z2],
@@ -98,7 +99,9 @@ T32 = Model(
     name="T32",
     step=transformer.step_for,
     args=transformer.example_args,
-    small=transformer.Config.small(layers=1, width=32, hidden=64, vocab=32, sequence=8),
+    small=transformer.Config.small(
+        layers=1, width=32, hidden=64, vocab=32, sequence=8, biased=True
+    ),
     full=lambda batch: transformer.Config.t32(batch=batch),
     schedules=_TRANSFORMER,
     targets=(

@@ -16,8 +16,8 @@ import jax.numpy as jnp
 from jax import Array
 
 import partir
+from benchmarks.models.layers import layer_norm
 from benchmarks.models.training import train_with, training_args
-from benchmarks.models.transformer import layer_norm
 
 
 @dataclass(frozen=True)

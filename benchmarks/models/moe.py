@@ -15,8 +15,8 @@ import jax.numpy as jnp
 from jax import Array
 
 import partir
+from benchmarks.models.layers import attend, cross_entropy, rms_norm
 from benchmarks.models.training import train_with, training_args
-from benchmarks.models.transformer import attend, cross_entropy, rms_norm
 
 
 @dataclass(frozen=True)

@@ -49,13 +49,12 @@ def _combine(model_parallel: Any) -> dict[str, list[Any]]:
         "BP+MP": [BP, model_parallel],
         "BP+MP+Z2": [BP, model_parallel, Z2],
         "BP+MP+Z3": [BP, model_parallel, Z3],
-        "MP+EMB": [model_parallel, EMB],
-        "BP+MP+Z3+EMB": [BP, model_parallel, Z3, EMB],
     }
 
 
 SCHEDULES = _combine(MP)
 SEPARATE_SCHEDULES = _combine(MP_SEPARATE)
+EMBEDDED_SCHEDULES = {"MP+EMB": [MP, EMB], "BP+MP+Z3+EMB": [BP, MP, Z3, EMB]}
 
 # What the command line takes from this file.
 schedule = SCHEDULES["BP+MP+Z3"]

@@ -1,7 +1,7 @@
 """The transformer with its layers stacked and scanned over.
 
-The same numbers as ``transformer``'s fused variant: each of a layer's nine tensors has
-a leading dimension of layers, so that the program holds one layer's body only.
+The same numbers as ``transformer``'s: each of a layer's nine tensors has a leading
+dimension of layers, so that the program holds one layer's body only.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from jax import Array
 
 import partir
 from benchmarks.models import schedules, transformer
+from benchmarks.models.layers import apply_layer, attend, cross_entropy
 from benchmarks.models.training import cast, init_optimizer, train_with
 from benchmarks.models.transformer import Config
 
@@ -22,17 +23,17 @@ from benchmarks.models.transformer import Config
 def step_for(config: Config) -> Any:
     """The training step in the number formats of ``config``."""
     dtype = config.compute_dtype
-    mix = jax.checkpoint(transformer.attend) if config.remat else transformer.attend
+    mix = jax.checkpoint(attend) if config.remat else attend
 
     def loss_fn(params: dict[str, Any], tokens: Array, targets: Array) -> Array:
         params = cast(params, dtype)
 
         def body(x: Array, layer: dict[str, Array]) -> tuple[Array, None]:
-            return transformer.fused_layer(layer, x, mix), None
+            return apply_layer(layer, x, mix), None
 
         x, _ = jax.lax.scan(body, params["embedding"][tokens], params["layers"])
         logits = jnp.einsum("bsd,vd->bsv", x, params["embedding"])
-        return transformer.cross_entropy(logits, targets)
+        return cross_entropy(logits, targets)
 
     return train_with(loss_fn)
 

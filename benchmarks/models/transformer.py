@@ -1,10 +1,12 @@
 """A decoder-only transformer and its Adam training step, in plain JAX.
 
-Two variants share the code around them, each with nine tensors per layer and one
+Three variants share the code around them, each with nine tensors per layer and one
 embedding that serves both the look-up and the logits (9 L + 1 tensors):
 
 - *fused*: one matrix for queries, keys and values, LayerNorm, a GELU MLP with a
   bias in the middle; four matrices and five vectors per layer, no positions;
+- *biased* (``Config(biased=True)``): the same with RMSNorm, computed again in the
+  backward pass, and biases after both outputs, also four matrices and five vectors;
 - *separate* (``Config(separate=True)``): three matrices for queries, keys and
   values, RMSNorm, rotary positions, a gated MLP; seven matrices and two vectors.
 
@@ -24,18 +26,17 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import Array
 from jax.typing import DTypeLike
+
+from benchmarks.models.layers import apply_layer, attend, cross_entropy, widened
 
 Params = dict[str, Any]
 OptState = dict[str, Any]
-Attend = Callable[[Array, Array, Array], Array]
 Step = Callable[[Params, OptState, Array, Array], tuple[Params, OptState, Array]]
 
 LEARNING_RATE = 1e-3
 BETA1, BETA2, EPSILON = 0.9, 0.95, 1e-8
-NORM_EPSILON = 1e-6
-ROTARY_BASE = 10_000.0
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class Config:
     sequence: int = 16
     batch: int = 16
     separate: bool = False
+    biased: bool = False
     dtype: str = "float32"
     compute_dtype: str | None = None
     remat: bool = False
@@ -77,6 +79,7 @@ class Config:
             vocab=32768,
             sequence=2048,
             batch=48,
+            biased=True,
             compute_dtype="bfloat16",
             remat=True,
         )
@@ -106,6 +109,18 @@ def layer_shapes(config: Config) -> dict[str, tuple[int, ...]]:
             "gate": (d, f),
             "up": (d, f),
             "down": (f, d),
+        }
+    if config.biased:
+        return {
+            "norm1": (d,),
+            "qkv": (d, 3, h, k),
+            "out": (h, k, d),
+            "out_bias": (d,),
+            "norm2": (d,),
+            "w1": (d, f),
+            "b1": (f,),
+            "w2": (f, d),
+            "b2": (d,),
         }
     return {
         "ln1_scale": (d,),
@@ -142,7 +157,7 @@ def _init_leaf(
 ) -> Array:
     name = path[-1].key
     if len(struct.shape) == 1:
-        fill = jnp.zeros if name in ("b1", "ln1_bias", "ln2_bias") else jnp.ones
+        fill = jnp.zeros if name.endswith("bias") or name in ("b1", "b2") else jnp.ones
         return fill(struct.shape, struct.dtype)
     draw = jax.random.normal(key, struct.shape, struct.dtype)
     return draw * _fan_in(name, struct.shape) ** -0.5
@@ -175,73 +190,6 @@ def init(config: Config, key: Array) -> tuple[Params, OptState]:
 # Model
 
 
-def _widened(x: Array) -> Array:
-    """``x`` in at least float32, for statistics and the loss."""
-    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
-
-
-def layer_norm(x: Array, scale: Array, bias: Array) -> Array:
-    """LayerNorm over the last dimension."""
-    wide = _widened(x)
-    centred = wide - jnp.mean(wide, axis=-1, keepdims=True)
-    variance = jnp.mean(centred * centred, axis=-1, keepdims=True)
-    normal = centred * lax.rsqrt(variance + NORM_EPSILON)
-    return normal.astype(x.dtype) * scale + bias
-
-
-def rms_norm(x: Array, scale: Array) -> Array:
-    """RMSNorm over the last dimension."""
-    wide = _widened(x)
-    square = jnp.mean(wide * wide, axis=-1, keepdims=True)
-    return (wide * lax.rsqrt(square + NORM_EPSILON)).astype(x.dtype) * scale
-
-
-def rotary(x: Array) -> Array:
-    """Rotate each pair (i, i + k/2) of ``[b, s, h, k]`` by its position's angle."""
-    half = x.shape[-1] // 2
-    dtype = jnp.promote_types(x.dtype, jnp.float32)
-    position = jnp.arange(x.shape[1], dtype=dtype)
-    frequency = ROTARY_BASE ** (-jnp.arange(half, dtype=dtype) / half)
-    angle = (position[:, None] * frequency)[:, None, :]
-    cos, sin = jnp.cos(angle).astype(x.dtype), jnp.sin(angle).astype(x.dtype)
-    a, b = x[..., :half], x[..., half:]
-    return jnp.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
-
-
-def attend(q: Array, k: Array, v: Array) -> Array:
-    """Causal attention on ``[b, s, h, k]``."""
-    scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) * q.shape[-1] ** -0.5
-    square = (q.shape[1], k.shape[1])
-    rows = lax.broadcasted_iota(jnp.int32, square, 0)
-    columns = lax.broadcasted_iota(jnp.int32, square, 1)
-    scores = jnp.where(rows >= columns, scores, jnp.finfo(scores.dtype).min)
-    weights = jax.nn.softmax(_widened(scores), axis=-1).astype(q.dtype)
-    return jnp.einsum("bhqk,bkhd->bqhd", weights, v)
-
-
-def fused_layer(layer: Params, x: Array, attend: Attend = attend) -> Array:
-    """One layer of the fused variant."""
-    y = layer_norm(x, layer["ln1_scale"], layer["ln1_bias"])
-    qkv = jnp.einsum("bsd,dchk->bschk", y, layer["qkv"])
-    mixed = attend(qkv[:, :, 0], qkv[:, :, 1], qkv[:, :, 2])
-    x = x + jnp.einsum("bshk,hkd->bsd", mixed, layer["out"])
-    y = layer_norm(x, layer["ln2_scale"], layer["ln2_bias"])
-    hidden = jax.nn.gelu(jnp.einsum("bsd,df->bsf", y, layer["w1"]) + layer["b1"])
-    return x + jnp.einsum("bsf,fd->bsd", hidden, layer["w2"])
-
-
-def separate_layer(layer: Params, x: Array, attend: Attend = attend) -> Array:
-    """One layer of the separate variant."""
-    y = rms_norm(x, layer["norm1"])
-    q, k, v = (jnp.einsum("bsd,dhk->bshk", y, layer[n]) for n in ("wq", "wk", "wv"))
-    mixed = attend(rotary(q), rotary(k), v)
-    x = x + jnp.einsum("bshk,hkd->bsd", mixed, layer["out"])
-    y = rms_norm(x, layer["norm2"])
-    gate = jax.nn.silu(jnp.einsum("bsd,df->bsf", y, layer["gate"]))
-    hidden = gate * jnp.einsum("bsd,df->bsf", y, layer["up"])
-    return x + jnp.einsum("bsf,fd->bsd", hidden, layer["down"])
-
-
 def forward(
     params: Params,
     tokens: Array,
@@ -256,8 +204,7 @@ def forward(
     x = params["embedding"][tokens]
     for index in range(len(params) - 1):
         layer = params[f"layer_{index}"]
-        apply = fused_layer if "qkv" in layer else separate_layer
-        x = apply(layer, x, mix)
+        x = apply_layer(layer, x, mix)
     return jnp.einsum("bsd,vd->bsv", x, params["embedding"])
 
 
@@ -274,24 +221,13 @@ def loss_fn(
     return cross_entropy(logits, targets)
 
 
-def cross_entropy(logits: Array, targets: Array) -> Array:
-    """Average over all tokens.
-
-    A single sum over batch, sequence and vocabulary gives the loss, so that a
-    tiled batch leaves one reduction of one number.
-    """
-    log_probs = jax.nn.log_softmax(_widened(logits), axis=-1)
-    vocab = lax.broadcasted_iota(targets.dtype, log_probs.shape, 2)
-    return -jnp.sum(jnp.where(targets[..., None] == vocab, log_probs, 0)) / targets.size
-
-
 # Training
 
 
 def adam(params: Params, grads: Params, state: OptState) -> tuple[Params, OptState]:
     """One step of Adam with bias correction; reads each gradient elementwise."""
     count = state["count"] + 1
-    steps = _widened(count.astype(params["embedding"].dtype))
+    steps = widened(count.astype(params["embedding"].dtype))
     unbias1, unbias2 = 1 - BETA1**steps, 1 - BETA2**steps
 
     def first(m: Array, g: Array) -> Array:

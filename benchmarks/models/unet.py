@@ -30,7 +30,7 @@ class Config:
     heads: int = 2
     groups: int = 4
     image: int = 4
-    channels: int = 4
+    channels: int = 3
     batch: int = 8
     compute_dtype: str | None = None
 

@@ -12,6 +12,7 @@ import pytest
 
 import partir
 from benchmarks.models import transformer
+from benchmarks.models.layers import apply_layer
 
 LAYERS = 3
 MESH = {"B": 4, "M": 2}
@@ -74,13 +75,13 @@ def loss_of(params: Tree, tokens: jax.Array, targets: jax.Array) -> jax.Array:
     x = params["embedding"][tokens]
     if "layers" in params:
         x, _ = jax.lax.scan(
-            lambda x, layer: (transformer.fused_layer(layer, x), None),
+            lambda x, layer: (apply_layer(layer, x), None),
             x,
             params["layers"],
         )
     else:
         for number in range(LAYERS):
-            x = transformer.fused_layer(params[f"layer_{number}"], x)
+            x = apply_layer(params[f"layer_{number}"], x)
     logits = jnp.einsum("bsd,vd->bsv", x, params["embedding"])
     chosen = jax.nn.one_hot(targets, logits.shape[-1], dtype=logits.dtype)
     return -jnp.mean(jnp.sum(chosen * jax.nn.log_softmax(logits), -1))
