@@ -193,7 +193,11 @@ MOE = Model(
     ),
     small_mesh={"P": 2, "B": 2, "M": 2},
 )
+# MP on the axis that BP would take: where there is but one.
+_MP_ALONE = partir.ManualPartition({"params/*/up": 1}, axis="B", name="MP alone")
 _MLP = {
+    "MP alone": [_MP_ALONE],
+    "MP+MP alone": [mlp.MODEL, _MP_ALONE],
     "BP": [mlp.BATCH],
     "BP+Z2": [mlp.BATCH, _Z2],
     "BP+Z3": [mlp.BATCH, _Z3],
@@ -209,7 +213,7 @@ WIDE_MLP = Model(
     full=lambda batch: mlp.Config.wide(batch=batch),
     schedules=_MLP,
     targets=(
-        Target("tpu_v3", {"M": 32}, 512),
+        Target("tpu_v3", {"B": 32}, 512),
         Target("h100", {"B": 2, "M": 8}, 512),
     ),
 )
