@@ -19,10 +19,19 @@ from jax._src.interpreters import ad, batching, mlir
 from jax._src.lib.mlir import ir
 from jax._src.lib.mlir.dialects import hlo
 
+from partir.frontend.arithmetic import arithmetic
 from partir.frontend.derived import Whole
 from partir.frontend.keeping import Kept, current_table
 from partir.frontend.residuals import find_residuals
-from partir.ir.written import KEPT, OPAQUE, RULE, WHOLE, Written
+from partir.ir.written import (
+    FLOPS,
+    KEPT,
+    OPAQUE,
+    PRODUCTS,
+    RULE,
+    WHOLE,
+    Written,
+)
 
 # Ops come from the user's line, not from ours.
 for _file in ("opaque", "primitive", "derived", "residuals"):
@@ -76,6 +85,9 @@ def _lower(ctx: Any, *values: Any, whole: Whole, results: Any) -> Any:
     attributes[KEPT] = ir.StringAttr.get(table.add(whole.name, kept))
     rule = _physical(whole.rule, ctx.avals_in, ctx.avals_out)
     attributes[RULE] = ir.StringAttr.get(str(rule))
+    counted = arithmetic(whole.fn, operands)
+    attributes[FLOPS] = ir.StringAttr.get(f"{counted.flops:.0f}")
+    attributes[PRODUCTS] = ir.StringAttr.get(f"{counted.products:.0f}")
     return call.results
 
 

@@ -61,6 +61,17 @@ class Network:
         share = self.device.collective_efficiency.get(kind, 1.0)
         return self.device.collective_seconds + transfer / share + steps
 
+    def axes_of(self, devices: Sequence[int]) -> tuple[str, ...]:
+        """Mesh axes along which devices of a group differ; all if there are none."""
+        if not devices:
+            return self.mesh.names
+        found, stride = [], self.mesh.size
+        for axis, size in self.mesh.axes.items():
+            stride //= size
+            if len({device // stride % size for device in devices}) > 1:
+                found.append(axis)
+        return tuple(found)
+
     def _group(self, axes: Sequence[str]) -> Group:
         places = [self.places[axis] for axis in axes]
         inside = math.prod(p.inside for p in places)

@@ -23,6 +23,7 @@ from partir.spmd.program import (
     SpmdOp,
     SpmdProgram,
 )
+from partir.spmd.regions import Move
 from partir.spmd.sweep import reads_of
 
 Homes = frozenset[int] | None
@@ -44,6 +45,7 @@ class Kernel(NamedTuple):
     """One launch: the op that it ends with, what it reads and writes in memory.
 
     `moved_bytes` is what goes through memory: a slice reads only its window.
+    `moves` are collectives that the model's author wrote inside the op.
     `copied` are values among its reads that it reads from a copy of its own.
     """
 
@@ -58,6 +60,7 @@ class Kernel(NamedTuple):
     inner: tuple[Kernels, ...] = ()
     members: tuple[Collective, ...] = ()
     copied: tuple[int, ...] = ()
+    moves: tuple[Move, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,8 +221,9 @@ class Fuser:
             work[0],
             work[1],
             fact.work.matmul,
-            moved,
+            max(moved, fact.work.moved_bytes),
             fact.role,
+            moves=fact.work.moves,
         )
 
     def _other(self, op: SpmdOp, leaves: Leaves) -> Kernel:

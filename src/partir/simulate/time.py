@@ -18,6 +18,7 @@ from partir.simulate.devices import DeviceSpec
 from partir.simulate.kernels import Kernel, Kernels
 from partir.simulate.timeline import Event
 from partir.spmd.program import Collective, Control
+from partir.spmd.regions import Move
 
 COMPUTE, COMMUNICATION = "compute", "communication"
 
@@ -81,7 +82,9 @@ class Clock:
             if isinstance(kernel.op, Control):
                 return NOTHING, 0.0, ()
             cost = self._compute(kernel)
-            return cost, cost.compute_seconds, ()
+            if kernel.moves:
+                cost += self._written(kernel.moves)
+            return cost, cost.seconds, ()
         return self._control(kernel)
 
     def _control(self, kernel: Kernel) -> tuple[Cost, float, tuple[Event, ...]]:
@@ -143,6 +146,17 @@ class Clock:
             communication_seconds=seconds,
             collectives=len(kernel.members),
         )
+
+    def _written(self, moves: Sequence[Move]) -> Cost:
+        """Collectives within an op, one after another as they were written."""
+        seconds = total = 0.0
+        for move in moves:
+            axes = self.network.axes_of(move.devices)
+            each = self.network.seconds(move.kind, axes, move.bytes)
+            seconds += each * move.times
+            total += move.bytes * move.times
+        times = sum(move.times for move in moves)
+        return Cost(link_bytes=total, communication_seconds=seconds, collectives=times)
 
     def _packed_bytes(self, op: Collective) -> float:
         """Bytes that are copied so that each device's share lies in one piece."""

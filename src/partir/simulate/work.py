@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from partir.ir.attributes import fields, ints
 from partir.ir.core import Lambda
+from partir.ir.written import FLOPS, PRODUCTS
 from partir.rules.nest import Nest, nest_of
 from partir.simulate.kinds import canonical
 from partir.simulate.windows import (
@@ -23,14 +24,20 @@ from partir.simulate.windows import (
     scan_length,
     scan_steps,
 )
+from partir.spmd.regions import Move, inner_ops, moves
 
 
 class Work(NamedTuple):
-    """Arithmetic of one op; `matmul` is (batch, rows, columns, depth) if it is one."""
+    """Arithmetic of one op; `matmul` is (batch, rows, columns, depth) if it is one.
+
+    An op with a program inside also has that program's memory traffic and collectives.
+    """
 
     flops: float = 0.0
     transcendentals: float = 0.0
     matmul: tuple[int, int, int, int] | None = None
+    moved_bytes: float = 0.0
+    moves: tuple[Move, ...] = ()
 
 
 Counter = Callable[[Nest], Work]
@@ -247,9 +254,35 @@ def normalization(nest: Nest) -> Work:
 @work("sdy.manual_computation")
 def manual_computation(nest: Nest) -> Work:
     """What its body does, which is written for one device."""
-    (body,) = nest.signature.lambdas
-    each = [work_of(nest_of(op.signature)) for op in body.ops]
-    return Work(sum(w.flops for w in each), sum(w.transcendentals for w in each))
+    flops = transcendentals = products = moved = 0.0
+    for op, times in inner_ops(nest.signature):
+        signature = op.signature
+        if signature.kind in ("stablehlo.while", "stablehlo.case"):
+            continue  # their ops come by themselves
+        each = work_of(nest_of(signature))
+        flops += each.flops * times
+        transcendentals += each.transcendentals * times
+        if each.matmul is not None:
+            products += each.flops * times
+            types = (*signature.operands, *signature.results)
+            moved += sum(type_.bytes for type_ in types) * times
+    made = tuple(moves(nest.signature))
+    return Work(flops, transcendentals, cube(products), moved, made)
+
+
+def cube(flops: float) -> tuple[int, int, int, int] | None:
+    """Matrix products of so many flops, their shapes not known."""
+    size = round((flops / 2) ** (1 / 3))
+    return (1, size, size, size) if size else None
+
+
+@work("custom_call")
+def call(nest: Nest) -> Work:
+    """What was counted in a function that is kept whole; nobody knows the others."""
+    flops = float(nest.attrs.get(FLOPS, "0").strip('"'))
+    products = float(nest.attrs.get(PRODUCTS, "0").strip('"'))
+    share = math.prod(loop.size for loop in nest.loops)
+    return Work(flops / share, 0, cube(products / share))
 
 
 # Linear algebra

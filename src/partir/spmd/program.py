@@ -12,18 +12,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from partir.ir.core import Program, Signature
+from partir.ir.core import Program
 from partir.ir.types import TensorType
 from partir.mesh import Mesh
 from partir.rules.nest import Nest, Tiling
+from partir.spmd.regions import KINDS as KINDS, moves
 
-KINDS = (
-    "all_gather",
-    "all_reduce",
-    "reduce_scatter",
-    "all_to_all",
-    "collective_permute",
-)
 SLICE = "all_slice"
 
 
@@ -98,16 +92,6 @@ class Collective:
         return (self.result,)
 
 
-def written_collectives(signature: Signature) -> list[str]:
-    """Collectives that the model's author wrote into an op's region (a shard_map)."""
-    return [
-        inner.signature.name
-        for region in signature.lambdas
-        for inner in region.ops
-        if inner.signature.name in KINDS
-    ]
-
-
 SpmdOp = Compute | Control | Collective
 
 
@@ -142,26 +126,29 @@ class SpmdProgram:
                 if op.kind != SLICE:
                     counts[op.kind] += trips
             elif isinstance(op, Compute) and op.nest.signature.lambdas:
-                for kind in written_collectives(op.nest.signature):
-                    counts[kind] += trips
+                for move in moves(op.nest.signature):
+                    counts[move.kind] += trips * move.times
         return counts
 
     @cached_property
     def bytes_communicated(self) -> int:
         """Bytes that one device sends in a step, by ring algorithms."""
-        return sum(
-            trips * self.bytes_sent(op)
-            for op, trips in self.walk()
-            if isinstance(op, Collective)
-        )
+        total = 0
+        for op, trips in self.walk():
+            if isinstance(op, Collective):
+                total += trips * self.bytes_sent(op)
+            elif isinstance(op, Compute) and op.nest.signature.lambdas:
+                for move in moves(op.nest.signature):
+                    size = len(move.devices) or self.mesh.size
+                    sent = _sent(move.kind, move.bytes, size)
+                    total += trips * move.times * sent
+        return total
 
     def bytes_sent(self, op: Collective) -> int:
         """Bytes that one device sends for a collective."""
         size = math.prod(self.mesh.axes[axis] for axis in op.axes)
         whole = max(self.types[op.operand].bytes, self.types[op.result].bytes)
-        share = whole * (size - 1) // size
-        factors = {SLICE: 0, "all_reduce": 2 * share, "collective_permute": whole}
-        return factors.get(op.kind, share)
+        return _sent(op.kind, whole, size)
 
     @property
     def unknown_trip_counts(self) -> tuple[int, ...]:
@@ -171,3 +158,9 @@ class SpmdProgram:
             for op, _ in self.walk()
             if isinstance(op, Control) and op.trips is None
         )
+
+
+def _sent(kind: str, whole: int, size: int) -> int:
+    share = whole * (size - 1) // size
+    factors = {SLICE: 0, "all_reduce": 2 * share, "collective_permute": whole}
+    return factors.get(kind, share)
