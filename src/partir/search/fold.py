@@ -9,9 +9,11 @@ the simulator work on it as they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 from partir.ir.core import Annotation, Op, Port, Program, Region, Tie
 from partir.partition.graph import Graph
@@ -103,6 +105,71 @@ def folded_state(folded: Folded, state: State) -> State:
     return made
 
 
+Spans = dict[int, tuple[int, int]]
+
+
+def _spans(chains: Iterable[Chain]) -> Spans:
+    """First and last repetition of each family: those of most of its chains."""
+    votes: dict[int, Counter[tuple[int, int]]] = {}
+    for chain in chains:
+        found = votes.setdefault(chain.family, Counter())
+        found[(chain.first, chain.last)] += 1
+    return {family: found.most_common(1)[0][0] for family, found in votes.items()}
+
+
+def _span(chain: Chain, spans: Spans) -> tuple[int, int] | None:
+    """Repetitions to fold: its family's, what lies outside stays; None if too few.
+
+    A chain may be numbered one off, if it was found by way of a carried value.
+    """
+    first, last = spans.get(chain.family, (0, 0))
+    if len(chain.members) == last - first + 1:
+        first, last = chain.first, chain.last
+    first, last = max(first, chain.first), min(last, chain.last)
+    return (first, last) if last - first >= 2 else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Fold:
+    """The members of a chain that are kept, the one that counts for the rest, these."""
+
+    kept: tuple[int, ...]  # in program order
+    counted: int
+    rest: tuple[int, ...]
+
+    @classmethod
+    def of(cls, members: Sequence[int]) -> _Fold:
+        """Keep the ends; the later one reads what others of its kind have made."""
+        first, *rest, last = members
+        kept = tuple(sorted((first, last)))
+        return cls(kept, kept[-1], tuple(rest))
+
+
+def _folds(program: Program, chains: Iterable[Chain], spans: Spans) -> list[_Fold]:
+    """Chains to fold: wherever one is read that goes, one that stays is there."""
+    found = []
+    for chain in chains:
+        if span := _span(chain, spans):
+            found.append(_Fold.of([chain.at(r) for r in range(span[0], span[1] + 1)]))
+    while True:
+        gone = {index for fold in found for index in fold.rest}
+        kept = [fold for fold in found if _readable(program, fold, gone)]
+        if len(kept) == len(found):
+            return kept
+        found = kept
+
+
+def _readable(program: Program, fold: _Fold, gone: set[int]) -> bool:
+    if fold.kept[0] < min(fold.rest):
+        return True
+    return all(
+        reader in gone or reader > fold.kept[0]
+        for index in fold.rest
+        for value in program.ops[index].results
+        for reader in program.uses.get(value, ())
+    )
+
+
 class _Folding:
     def __init__(self, program: Program, repeats: Repeats) -> None:
         self.program = program
@@ -114,38 +181,43 @@ class _Folding:
         self.gone_values: dict[int, tuple[int, ...]] = {}  # to kept ones, in order
         self.stands_for: dict[int, list[int]] = {}
         self.twins: list[tuple[int, int]] = []
-        for chain in repeats.ops:
-            self._fold_ops(chain)
+        spans = _spans(repeats.ops)
+        for one in _folds(program, repeats.ops, spans):
+            self._fold_ops(one)
         for chain in repeats.arguments:
-            self._fold_arguments(chain)
+            if span := _span(chain, spans):
+                self._fold_arguments(chain, *span)
         self.number: dict[int, int] = {}  # value of source -> folded value
 
-    def _fold_ops(self, chain: Chain) -> None:
+    def _fold_ops(self, fold: _Fold) -> None:
         ops = self.program.ops
-        early, late = sorted((chain[0], chain[-1]))
-        self.weight[early], self.weight[late] = 1, len(chain) - 1
-        self.counted[early] = late
-        self.folded_into[late] = (late, *chain[1:-1])
-        self.twins += zip(ops[early].results, ops[late].results, strict=True)
-        for index in chain[1:-1]:
+        self.weight[fold.counted] = len(fold.rest) + 1
+        self.counted.update(dict.fromkeys(fold.kept, fold.counted))
+        self.folded_into[fold.counted] = (fold.counted, *fold.rest)
+        kept = [ops[index].results for index in fold.kept]
+        for values in zip(*kept, strict=True):
+            self.twins += pairwise(values)
+        counted = ops[fold.counted].results
+        for index in fold.rest:
             self.gone.add(index)
             for region in ops[index].regions:
                 self.gone.update(self.program.walk(region))
-            for value, *kept in zip(
-                ops[index].results, ops[early].results, ops[late].results, strict=True
+            for value, stand, *those in zip(
+                ops[index].results, counted, *kept, strict=True
             ):
-                self._replace(value, kept)
+                self._replace(value, stand, those)
 
-    def _fold_arguments(self, chain: Chain) -> None:
-        first, last = chain[0], chain[-1]
-        self.argument_weight[first], self.argument_weight[last] = 1, len(chain) - 1
-        self.twins.append((first, last))
-        for value in chain[1:-1]:
-            self._replace(value, [first, last])
+    def _fold_arguments(self, chain: Chain, first: int, last: int) -> None:
+        members = [chain.at(r) for r in range(first, last + 1)]
+        (early, *rest, late) = members
+        self.argument_weight[late] = len(rest) + 1
+        self.twins.append((early, late))
+        for value in rest:
+            self._replace(value, late, [early, late])
 
-    def _replace(self, value: int, kept: list[int]) -> None:
+    def _replace(self, value: int, counted: int, kept: list[int]) -> None:
         self.gone_values[value] = tuple(kept)
-        self.stands_for.setdefault(kept[-1], []).append(value)
+        self.stands_for.setdefault(counted, []).append(value)
 
     # Building
 

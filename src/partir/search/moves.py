@@ -90,6 +90,7 @@ class Moves:
             for name in self.names:
                 yield from self._named(axis, name)
             yield from self._sharded(axis)
+            yield from self._together(axis)
 
     # Groups of arguments
 
@@ -184,6 +185,32 @@ class Moves:
             text = "optimizer state, first dimension that divides"
             yield Move(axis, text, tiles=rest, whole=whole)
 
+    def _together(self, axis: str) -> Iterator[Move]:
+        """Inputs along one name and weights along another at once, meeting inside.
+
+        Where they meet propagation is stuck, and loops are chosen afterwards: so tokens
+        change places for experts that share their axis.
+        """
+        named = [(n, self._named_dims(n)) for n in self.names]
+        inputs, state = self._inputs, self.state_values
+        for one, dims in named:
+            given = tuple(d for d in dims if d[0] in inputs)
+            for other, more in named if given else ():
+                kept = tuple(d for d in more if d[0] in state and d[0] in self.large)
+                if other is one or not kept:
+                    continue
+                group = f"inputs, with large state along dimension {other.number}"
+                yield Move(axis, group, one.number, given + kept)
+
+    @cached_property
+    def _inputs(self) -> set[int]:
+        return set(self.arguments) - self.state_values
+
+    def _named_dims(self, name: Name) -> list[Dim]:
+        allowed = set(self.arguments)
+        dims = [d for d in name.arguments if d[0] in allowed and self._free(d)]
+        return _one_each(dims, last=False)
+
     def _free(self, dim: Dim) -> bool:
         """Not stepped through by a loop."""
         return dim not in self.graph.stepped
@@ -197,9 +224,10 @@ class Moves:
     # Where propagation got stuck
 
     def choices(self, state: State, most: int = 4) -> list[Move]:
-        """Loops that stuck ops could have, the heaviest ops first."""
-        found: dict[tuple[object, ...], list[tuple[int, int]]] = {}
+        """Loops that stuck ops could have: for all at once, for the heaviest alone."""
+        alike: dict[tuple[object, ...], list[tuple[int, int]]] = {}
         weight: dict[tuple[object, ...], float] = {}
+        together: dict[tuple[str, str], list[tuple[int, int]]] = {}
         types, graph = state.graph.program.types, state.graph
         for axis in self.axes:
             size = state.mesh.axes[axis]
@@ -208,14 +236,23 @@ class Moves:
                 known = state.known(node, axis)
                 values = graph.operands[node] + graph.results[node]
                 bytes_ = sum(types[v].bytes for v in values)
-                for factor in state.nests[node].supported(size, known):
+                factors = state.nests[node].supported(size, known)
+                together.setdefault((axis, "first"), []).append((node, factors[0]))
+                together.setdefault((axis, "last"), []).append((node, factors[-1]))
+                for factor in factors:
                     key = (axis, graph.signatures[node], known, factor)
-                    found.setdefault(key, []).append((node, factor))
+                    alike.setdefault(key, []).append((node, factor))
                     weight[key] = weight.get(key, 0.0) + bytes_
-        order = sorted(found, key=lambda key: -weight[key])[:most]
+        order = sorted(alike, key=lambda key: -weight[key])[:most]
         return [
-            Move(str(key[0]), "a stuck op", -2 - number, loops=tuple(found[key]))
-            for number, key in enumerate(order)
+            *(
+                Move(axis, f"all stuck ops by their {which} loop", loops=tuple(loops))
+                for (axis, which), loops in together.items()
+            ),
+            *(
+                Move(str(key[0]), "a stuck op", -2 - number, loops=tuple(alike[key]))
+                for number, key in enumerate(order)
+            ),
         ]
 
 

@@ -22,8 +22,25 @@ _LEAST = 3  # repetitions that are worth folding
 _CANDIDATES = 24  # periods that are tried
 
 
-Chain = tuple[int, ...]
-"""One op, or one argument, in each repetition."""
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """One op, or one argument, in each repetition from `first` to `last`.
+
+    Repetitions of chains of one family are numbered alike.
+    """
+
+    members: tuple[int, ...]
+    family: int
+    first: int
+
+    @property
+    def last(self) -> int:
+        """Number of the last repetition."""
+        return self.first + len(self.members) - 1
+
+    def at(self, repetition: int) -> int:
+        """The member of a repetition."""
+        return self.members[repetition - self.first]
 
 
 @dataclass(frozen=True)
@@ -49,13 +66,16 @@ class Decisions(Protocol):
 def find_repeats(program: Program, decided: Decisions) -> Repeats:
     """All repeated structure of a program; nothing if there is none."""
     shift = _Shift(program, decided)
-    for seed in _seeds(program, decided):
-        shift.grow(seed)
-    return Repeats(tuple(_chains(shift.ops)), tuple(_chains(shift.arguments)))
+    for family, seed in enumerate(_seeds(program, decided)):
+        shift.grow(seed, family)
+    return Repeats(
+        tuple(_chains(shift.ops, shift.places)),
+        tuple(_chains(shift.arguments, shift.argument_places)),
+    )
 
 
-def _chains(following: dict[int, int]) -> Iterator[Chain]:
-    """Follow the shift from every start."""
+def _chains(following: dict[int, int], places: dict[int, Place]) -> Iterator[Chain]:
+    """Follow the shift from every start, as long as it stays in one family."""
     image = set(following.values())
     for start in following:
         if start in image:
@@ -64,16 +84,22 @@ def _chains(following: dict[int, int]) -> Iterator[Chain]:
         while members[-1] in following:
             members.append(following[members[-1]])
         if len(members) >= _LEAST:
-            yield tuple(members)
+            votes = Counter(
+                (places[m][0], places[m][1] - n) for n, m in enumerate(members[:-1])
+            )
+            (family, first), _ = votes.most_common(1)[0]
+            yield Chain(tuple(members), family, first)
 
 
 # Seeds: periodic runs in program order
 
 
 Pair = tuple[int, int]  # op, the op one repetition later
+Place = tuple[int, int]  # family, repetition
+Seed = list[tuple[int, int, int]]  # pairs, each with its repetition
 
 
-def _seeds(program: Program, decided: Decisions) -> Iterator[list[Pair]]:
+def _seeds(program: Program, decided: Decisions) -> Iterator[Seed]:
     """Runs that carry something from one repetition to the next, the longest first."""
     order = np.array(program.body.ops)
     numbers: dict[object, int] = {}
@@ -90,7 +116,10 @@ def _seeds(program: Program, decided: Decisions) -> Iterator[list[Pair]]:
         ):
             continue
         taken[start : stop + period] = True
-        yield [(int(order[i]), int(order[i + period])) for i in range(start, stop)]
+        yield [
+            (int(order[i]), int(order[i + period]), (i - start) // period)
+            for i in range(start, stop)
+        ]
 
 
 def _key(program: Program, index: int, decided: Decisions) -> object:
@@ -123,14 +152,15 @@ def _runs(keys: np.ndarray) -> list[tuple[int, int, int]]:
 
 
 def _carries(program: Program, run: np.ndarray, period: int) -> bool:
-    """Whether repetitions read what the ones before them made."""
-    place = {v: p for p, i in enumerate(run.tolist()) for v in program.ops[i].results}
-    crossing = 0
-    for here, index in enumerate(run.tolist()):
-        for value in program.ops[index].operands:
-            if here // period == place.get(value, here) // period + 1:
-                crossing += 1
-    return crossing >= len(run) // period - 1
+    """Whether the last repetition depends on the first, by way of the others."""
+    reached: set[int] = set()
+    last = 0
+    for place, index in enumerate(run.tolist()):
+        op = program.ops[index]
+        if place < period or not reached.isdisjoint(op.operands):
+            reached.update(op.results)
+            last = place // period
+    return last >= (len(run) - 1) // period
 
 
 # Growing
@@ -144,21 +174,27 @@ class _Shift:
         self.ops: dict[int, int] = {}
         self.arguments: dict[int, int] = {}
         self.top = set(program.body.ops)
+        self.places: dict[int, Place] = {}
+        self.argument_places: dict[int, Place] = {}
         self._image: set[int] = set()
         self._argument_image: set[int] = set()
 
-    def grow(self, seed: list[Pair]) -> None:
+    def grow(self, seed: Seed, family: int) -> None:
         """Pair what the pairs read, then what reads them, until nothing is new."""
-        todo = deque(pair for pair in seed if self._pair(*pair))
+        todo: deque[Pair] = deque()
+        for op, later, repetition in seed:
+            if self._pair(op, later, (family, repetition)):
+                todo.append((op, later))
         waiting = deque(todo)
         while todo or waiting:
             search = self._operands if todo else self._users
-            for pair in search(*(todo or waiting).popleft()):
-                if self._pair(*pair):
+            op, later = (todo or waiting).popleft()
+            for pair in search(op, later):
+                if self._pair(*pair, self.places[op]):
                     todo.append(pair)
                     waiting.append(pair)
 
-    def _pair(self, op: int, later: int) -> bool:
+    def _pair(self, op: int, later: int, place: Place) -> bool:
         if op == later or op in self.ops or later in self._image:
             return False
         keys = (_key(self.program, one, self.decided) for one in (op, later))
@@ -166,6 +202,7 @@ class _Shift:
             return False
         self.ops[op] = later
         self._image.add(later)
+        self.places[op] = place
         return True
 
     def _operands(self, op: int, later: int) -> Iterator[Pair]:
@@ -174,13 +211,13 @@ class _Shift:
         for one, other in zip(ops[op].operands, ops[later].operands, strict=True):
             made, made_later = makers.get(one), makers.get(other)
             if made is None and made_later is None:
-                self._argument(one, other)
+                self._argument(one, other, self.places[op])
             elif made in self.top and made_later in self.top:
                 assert made is not None
                 assert made_later is not None
                 yield made, made_later
 
-    def _argument(self, one: int, other: int) -> None:
+    def _argument(self, one: int, other: int, place: Place) -> None:
         types = self.program.types
         known = one in self.arguments or other in self._argument_image
         alike = types[one] is types[other]
@@ -188,6 +225,7 @@ class _Shift:
         if one != other and not known and alike:
             self.arguments[one] = other
             self._argument_image.add(other)
+            self.argument_places[one] = place
 
     def _users(self, op: int, later: int) -> Iterator[Pair]:
         """What reads both at the same place in the same way corresponds."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from partir.search.best import Best, Budget, Listener
@@ -55,6 +56,18 @@ class _Node:
         return 0.75 * self.best + 0.25 * mean
 
 
+Quality = Callable[[Outcome], float]
+
+
+def _score(outcome: Outcome) -> float:
+    return outcome.score
+
+
+def _speed(outcome: Outcome) -> float:
+    """As if memory did not matter."""
+    return 1 / max(outcome.seconds, 1e-12)
+
+
 class TreeSearch:
     """One search; `run` may be stopped at any time, and the best is kept."""
 
@@ -71,7 +84,8 @@ class TreeSearch:
     def run(self, budget: Budget) -> Best:
         """Search until the budget or the tree is exhausted."""
         root = self._node((), self.problem.outcome(self.problem.start))
-        self._descend(root, budget)
+        self._descend(root, budget, _score)
+        self._descend(self._descend(root, budget, _speed), budget, _score)
         improved: Path | None = None
         while budget.left(self.problem.evaluations) and not root.done:
             if improved != self.best.path:
@@ -80,15 +94,15 @@ class TreeSearch:
             self._simulate(root, budget)
         return self.best
 
-    def _descend(self, root: _Node, budget: Budget) -> None:
+    def _descend(self, node: _Node, budget: Budget, quality: Quality) -> _Node:
         """Straight down by the best child; this also tells what moves are good for."""
-        node, line = root, [root]
+        line = [node]
         while True:
             while node.untried and budget.left(self.problem.evaluations):
                 self._expand(node)
-            better = [c for _, c in node.children if c not in line]
-            best = max(better, key=lambda c: c.outcome.score, default=node)
-            if best.outcome.score <= node.outcome.score or not best.untried:
+            others = [c for _, c in node.children if c not in line]
+            best = max(others, key=lambda c: quality(c.outcome), default=node)
+            if quality(best.outcome) <= quality(node.outcome) * (1 + 1e-6):
                 break
             node = best
             line.append(node)
@@ -96,6 +110,7 @@ class TreeSearch:
             one.visits += 1
             one.total += node.outcome.score
             one.best = max(one.best, node.outcome.score)
+        return node
 
     def _node(self, path: Path, outcome: Outcome) -> _Node:
         state = self.problem.state(path)

@@ -250,19 +250,18 @@ class _Passes:
 
     @classmethod
     def of(cls, weights: Sequence[int]) -> _Passes:
-        """Stretches of one weight; a few kernels of another don't end one."""
-        edges = np.flatnonzero(np.diff(np.array(weights))) + 1
+        """Stretches of what is repeated; a few kernels that aren't don't end one."""
+        repeated = np.array(weights) > 1
+        edges = np.flatnonzero(np.diff(repeated)) + 1
         starts = [0, *edges.tolist(), len(weights)]
-        runs = [(weights[a], a, b) for a, b in pairwise(starts)]
-        joined: list[tuple[int, int, int]] = []
-        for number, (weight, start, stop) in enumerate(runs):
-            small = stop - start <= _GAP and weight == 1
+        runs = [(bool(repeated[a]), a, b) for a, b in pairwise(starts) if a < b]
+        joined: list[tuple[bool, int, int]] = []
+        for number, (again, start, stop) in enumerate(runs):
             inside = 0 < number < len(runs) - 1
-            if small and inside and runs[number - 1][0] == runs[number + 1][0]:
-                weight = runs[number - 1][0]
-            if joined and joined[-1][0] == weight:
+            again = again or (inside and stop - start <= _GAP)
+            if joined and joined[-1][0] == again:
                 start = joined.pop()[1]
-            joined.append((weight, start, stop))
+            joined.append((again, start, stop))
         numbers = [n for n, (_, a, b) in enumerate(joined) for _ in range(a, b)]
         return cls(numbers, [a for _, a, _ in joined], [b - 1 for *_, b in joined])
 
