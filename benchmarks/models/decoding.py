@@ -192,4 +192,11 @@ class MultiQuery:
 BP = partir.ManualPartition({"prompt": 0}, axis="B", name="BP")
 MP = partir.ManualPartition({"params/*/q": 1, "params/*/w1": 1}, axis="M", name="MP")
 MQ = MultiQuery()
-SCHEDULES = {"BP": [BP], "MP": [MP], "BP+MP": [BP, MP], "BP+MQ+MP": [BP, MQ, MP]}
+BP_M = partir.ManualPartition({"prompt": 0}, axis="M", name="BP(M)")
+SCHEDULES = {
+    "BP": [BP],
+    "BP+BP(M)": [BP, BP_M],
+    "MP": [MP],
+    "BP+MP": [BP, MP],
+    "BP+MQ+MP": [BP, MQ, MP],
+}

@@ -90,6 +90,7 @@ _TRANSFORMER = {
     **schedules.EMBEDDED_SCHEDULES,
     "BP+Z2": [_BP, _Z2],
     "BP+Z3": [_BP, _Z3],
+    "BP+BP(M)+Z3+Z3(M)": [_BP, schedules.BP_M, _Z3, schedules.Z3_M],
     "BP2+BP+MP+Z2": [_OUTER, _BP, _MP, _Z2],
     "BP2+BP+MP+Z3": [_OUTER, _BP, _MP, _Z3],
     "BP2+BP+MP+Z3+EMB": [_OUTER, _BP, _MP, _Z3, _EMB],
@@ -185,6 +186,7 @@ MOE = Model(
         **moe.SCHEDULES,
         "BP2+EP": [_OUTER_BATCH, moe.EP],
         "BP2+EP+MP": [_OUTER_BATCH, moe.EP, moe.MP],
+        "BP2+EP+BP(M)": [_OUTER_BATCH, moe.EP, moe.BP_M],
     },
     targets=(
         Target("tpu_v5p", {"B": 64}, 512),

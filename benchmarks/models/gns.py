@@ -140,4 +140,15 @@ MP = partir.ManualPartition(
     axis="M",
     name="MP",
 )
-SCHEDULES = {"ES": [ES], "ES+NS": [ES, NS], "MP": [MP], "ES+MP": [ES, MP]}
+ES_M = partir.ManualPartition(
+    {"batch/1": 0, "batch/2": 0, "batch/3": 0}, axis="M", name="ES(M)"
+)
+NS_M = partir.ManualPartition({"batch/0": 0, "batch/4": 0}, axis="M", name="NS(M)")
+SCHEDULES = {
+    "ES": [ES],
+    "ES+NS": [ES, NS],
+    "MP": [MP],
+    "ES+MP": [ES, MP],
+    "ES+NS+MP": [ES, NS, MP],
+    "ES+ES(M)+NS+NS(M)": [ES, ES_M, NS, NS_M],
+}

@@ -173,11 +173,14 @@ MP = partir.ManualPartition({"params/*/qkv": 2, "params/*/w1": 2}, axis="M", nam
 Z3 = partir.ManualPartition(
     {"params/**": matrices, "opt_state/**": matrices}, axis="B", name="Z3"
 )
+BP_M = partir.ManualPartition({"batch/*": 0}, axis="M", name="BP(M)")
 SCHEDULES = {
     "BP": [BP],
     "BP+Z3": [BP, Z3],
     "EP": [EP],
     "EP+Z3": [EP, Z3],
     "EP+MP": [EP, MP],
+    "EP+MP+Z3": [EP, MP, Z3],
+    "EP+BP(M)": [EP, BP_M],
     "BP+experts": [BP, ES],
 }

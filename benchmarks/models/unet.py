@@ -252,9 +252,11 @@ MP = partir.ManualPartition(
     axis="M",
     name="MP",
 )
+BP_M = partir.ManualPartition({"batch/*": 0}, axis="M", name="BP(M)")
 SCHEDULES = {
     "BP": [BP],
     "BP+Z2": [BP, Z2],
+    "BP+BP(M)+Z2": [BP, BP_M, Z2],
     "BP+Z3": [BP, Z3],
     "MP": [MP],
     "BP+MP": [BP, MP],
