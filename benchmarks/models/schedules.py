@@ -39,7 +39,7 @@ Z2 = partir.ManualPartition(
 Z3 = partir.ManualPartition(
     {"params/**": matrices, "opt_state/**": matrices}, axis="B", name="Z3"
 )
-# Where nothing better can be done with the model axis: batch and parameters over it too.
+# Where the model axis has nothing better to do: batch and parameters over it too.
 BP_M = partir.ManualPartition({"tokens": 0, "targets": 0}, axis="M", name="BP(M)")
 Z3_M = partir.ManualPartition(
     {"params/**": matrices, "opt_state/**": matrices}, axis="M", name="Z3(M)"
