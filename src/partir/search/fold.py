@@ -19,6 +19,7 @@ from partir.ir.core import Annotation, Op, Port, Program, Region, Tie
 from partir.partition.graph import Graph
 from partir.partition.state import State
 from partir.rules.nest import nest_of
+from partir.search.align import aligned
 from partir.search.repeats import Chain, Repeats, find_repeats
 from partir.simulate.folded import Multiplicity
 from partir.simulate.fusion import Role, repeats, role_of
@@ -55,7 +56,8 @@ def fold(program: Program, state: State | None = None) -> Folded:
 
     With a `state`, what is already decided must repeat as well.
     """
-    return _Folding(program, find_repeats(program, _Decided(state))).run()
+    repeats = aligned(program, find_repeats(program, _Decided(state)))
+    return _Folding(program, repeats).run()
 
 
 class _Decided:
@@ -180,7 +182,7 @@ class _Folding:
         self.gone: set[int] = set()  # ops
         self.gone_values: dict[int, tuple[int, ...]] = {}  # to kept ones, in order
         self.stands_for: dict[int, list[int]] = {}
-        self.twins: list[tuple[int, int]] = []
+        self.twins: list[tuple[int, int]] = list(repeats.like)
         spans = _spans(repeats.ops)
         for one in _folds(program, repeats.ops, spans):
             self._fold_ops(one)

@@ -18,7 +18,7 @@ import numpy as np
 
 from partir.ir.core import Program
 
-_LEAST = 3  # repetitions that are worth folding
+LEAST = 3  # repetitions that are worth folding
 _CANDIDATES = 24  # periods that are tried
 
 
@@ -45,10 +45,15 @@ class Chain:
 
 @dataclass(frozen=True)
 class Repeats:
-    """Chains of ops and of arguments (values)."""
+    """Chains of ops and of arguments (values).
+
+    `like` are pairs of values that stand at one place of two repetitions although the
+    first is in no chain.
+    """
 
     ops: tuple[Chain, ...] = ()
     arguments: tuple[Chain, ...] = ()
+    like: tuple[tuple[int, int], ...] = ()
 
 
 class Decisions(Protocol):
@@ -83,7 +88,7 @@ def _chains(following: dict[int, int], places: dict[int, Place]) -> Iterator[Cha
         members = [start]
         while members[-1] in following:
             members.append(following[members[-1]])
-        if len(members) >= _LEAST:
+        if len(members) >= LEAST:
             votes = Counter(
                 (places[m][0], places[m][1] - n) for n, m in enumerate(members[:-1])
             )
@@ -146,7 +151,7 @@ def _runs(keys: np.ndarray) -> list[tuple[int, int, int]]:
         same = np.concatenate(([0], keys[:-period] == keys[period:], [0]))
         edges = np.flatnonzero(np.diff(same.astype(np.int8)))
         for start, stop in edges.reshape(-1, 2).tolist():
-            if stop - start >= (_LEAST - 1) * period:
+            if stop - start >= (LEAST - 1) * period:
                 found.append((period, start, stop))
     return sorted(found, key=lambda run: (run[1] - run[2], run[0]))
 

@@ -1,0 +1,96 @@
+"""Chains cut to the repetitions that they have in common.
+
+The first or the last repetition often lacks something: nobody needs the gradient of a
+model's input. Its weights are then read less often than those of the others and can't
+stand for them. Where a chain runs beside a longer one, the longer one gives up its
+first or its last member, which is then a part of the program like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from partir.ir.core import Program
+from partir.search.repeats import LEAST, Chain, Repeats
+
+Edge = tuple[int, int, int]  # a chain, another, how far the other is ahead
+
+
+def aligned(program: Program, repeats: Repeats) -> Repeats:
+    """The same chains, or parts of them."""
+    chains = [*repeats.ops, *repeats.arguments]
+    spans = [(0, len(chain.members)) for chain in chains]
+    beside: dict[int, list[Edge]] = {}
+    for one, other, ahead in _edges(program, repeats):
+        beside.setdefault(one, []).append((one, other, ahead))
+        beside.setdefault(other, []).append((other, one, -ahead))
+    todo = list(range(len(chains)))
+    while todo:
+        one = todo.pop()
+        for _, other, ahead in beside.get(one, ()):
+            start, stop = spans[one]
+            cut = _cut(
+                spans[other], (start + ahead, stop + ahead), len(chains[other].members)
+            )
+            if cut != spans[other]:
+                spans[other] = cut
+                todo.append(other)
+    kept = [
+        Chain(chain.members[start:stop], chain.family, chain.first + start)
+        for chain, (start, stop) in zip(chains, spans, strict=True)
+    ]
+    ops, arguments = kept[: len(repeats.ops)], kept[len(repeats.ops) :]
+    like = tuple(_like(program, repeats, spans))
+    return Repeats(_long(ops), _long(arguments), like)
+
+
+def _like(
+    program: Program, repeats: Repeats, spans: list[tuple[int, int]]
+) -> Iterator[tuple[int, int]]:
+    """Values of members that were cut off, with those of a member that stays."""
+    ops = len(repeats.ops)
+    for number, chain in enumerate((*repeats.ops, *repeats.arguments)):
+        start, stop = spans[number]
+        kept = chain.members[start]
+        for member in chain.members[:start] + chain.members[stop:]:
+            if number < ops:
+                results = (program.ops[op].results for op in (member, kept))
+                yield from zip(*results, strict=True)
+            else:
+                yield member, kept
+
+
+def _long(chains: list[Chain]) -> tuple[Chain, ...]:
+    return tuple(chain for chain in chains if len(chain.members) >= LEAST)
+
+
+def _cut(span: tuple[int, int], within: tuple[int, int], size: int) -> tuple[int, int]:
+    """The span without its ends if they stand out; never more than one at each."""
+    start, stop = within
+    if start < span[0] or stop > span[1]:  # not beside it but across
+        return span
+    return max(span[0], min(start, 1)), min(span[1], max(stop, size - 1))
+
+
+def _edges(program: Program, repeats: Repeats) -> Iterator[Edge]:
+    """Chains of which one reads the other at a constant distance."""
+    place: dict[int, tuple[int, int]] = {}
+    for number, chain in enumerate(repeats.ops):
+        for position, op in enumerate(chain.members):
+            for value in program.ops[op].results:
+                place[value] = number, position
+    for number, chain in enumerate(repeats.arguments, len(repeats.ops)):
+        for position, value in enumerate(chain.members):
+            place[value] = number, position
+    for number, chain in enumerate(repeats.ops):
+        columns = zip(*(program.ops[op].operands for op in chain.members), strict=True)
+        for column in columns:
+            found = {
+                (place[value][0], place[value][1] - position)
+                for position, value in enumerate(column)
+                if value in place
+            }
+            if len(found) == 1:
+                ((other, ahead),) = found
+                if other != number:
+                    yield number, other, ahead
