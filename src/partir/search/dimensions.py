@@ -8,7 +8,8 @@ axis; propagation asks there, which is a conflict.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from partir.partition.graph import Graph
@@ -33,8 +34,16 @@ class Name:
     inner: Dim | None = None
 
 
-def named_dimensions(folded: Folded, graph: Graph) -> list[Name]:
-    """All names, those of the largest arguments first."""
+@dataclass(frozen=True, slots=True)
+class Names:
+    """All names, those of the largest arguments first, and where each stands."""
+
+    names: tuple[Name, ...]
+    where: Mapping[Dim, int]
+
+
+def named_dimensions(folded: Folded, graph: Graph) -> Names:
+    """The names of a folded program."""
     dims = _Dims(graph)
     for node, nest in enumerate(graph.nests):
         around = graph.operands[node] + graph.results[node]
@@ -50,7 +59,7 @@ def named_dimensions(folded: Folded, graph: Graph) -> list[Name]:
     return _names(graph, dims.groups())
 
 
-def _names(graph: Graph, groups: Iterable[list[Dim]]) -> list[Name]:
+def _names(graph: Graph, groups: Iterable[list[Dim]]) -> Names:
     types, program = graph.program.types, graph.program
     is_argument = set(program.body.arguments)
     outer = {v for i in program.body.ops for v in program.ops[i].results}
@@ -58,23 +67,24 @@ def _names(graph: Graph, groups: Iterable[list[Dim]]) -> list[Name]:
     for members in groups:
         size = max(types[v].shape[d] for v, d in members)
         arguments = tuple(m for m in members if m[0] in is_argument)
-        values = [v for v, _ in members]
         inner = max(
             (m for m in members if m[0] in outer),
             key=lambda m: types[m[0]].bytes,
             default=None,
         )
         if size > 1 and (arguments or inner):
-            twice = tuple(sorted({v for v in values if values.count(v) > 1}))
             bytes_ = sum(types[v].bytes for v, _ in arguments)
-            key = (-bytes_, -len(members))
-            made = (size, arguments, len(set(values)), twice, inner)
-            found.append((key, made))
-    found.sort(key=lambda one: one[0])
-    return [
-        Name(number, size, arguments, count, twice, None if arguments else inner)
-        for number, (_, (size, arguments, count, twice, inner)) in enumerate(found)
-    ]
+            found.append((-bytes_, -len(members), members, arguments, inner))
+    found.sort(key=lambda one: one[:2])
+    names, where = [], {}
+    for number, (*_, members, arguments, inner) in enumerate(found):
+        counts = Counter(v for v, _ in members)
+        twice = tuple(sorted(v for v, count in counts.items() if count > 1))
+        size = max(types[v].shape[d] for v, d in members)
+        one = None if arguments else inner
+        names.append(Name(number, size, arguments, len(counts), twice, one))
+        where.update(dict.fromkeys(members, number))
+    return Names(tuple(names), where)
 
 
 class _Dims:

@@ -33,7 +33,10 @@ class Decision:
             "",
             tiles=tuple(self.tiles.items()),
             whole=self.whole,
-            loops=tuple(self.loops.items()),
+            loops=tuple(
+                (node, state.nests[node].factors[number].resized(0))
+                for node, number in self.loops.items()
+            ),
         ).apply(state)
 
 
@@ -42,11 +45,10 @@ def decisions(problem: Problem, path: Path) -> list[Decision]:
     found: list[Decision] = []
     state, before = problem.start.copy(), problem.outcome(problem.start)
     for move in path:
-        homes = list(state.homes[move.axis])
-        chosen = bytes(state.chosen[move.axis])
+        earlier = state.copy()
         move.apply(state)
         after = problem.outcome(state)
-        found.append(_decision(problem, move, state, (homes, chosen), before, after))
+        found.append(_decision(problem, move, earlier, state, before, after))
         before = after
     return _named_apart(found)
 
@@ -54,12 +56,12 @@ def decisions(problem: Problem, path: Path) -> list[Decision]:
 def _decision(
     problem: Problem,
     move: Move,
+    earlier: State,
     state: State,
-    then: tuple[list[int], bytes],
     before: Outcome,
     after: Outcome,
 ) -> Decision:
-    folded, (homes, chosen) = problem.folded, then
+    folded, homes = problem.folded, earlier.homes[move.axis]
     tiles: dict[int, int] = {}
     taken: dict[int, int] = {}
     for value, dim in move.tiles:
@@ -74,9 +76,10 @@ def _decision(
         for member in folded.members[value]
     ]
     loops = {
-        member: factor
+        member: number
         for node, factor in move.loops
-        if not chosen[node]
+        if not earlier.chosen[move.axis][node] and state.chosen[move.axis][node]
+        if (number := earlier.nests[node].factor_like(factor)) is not None
         for member in folded.node_members(node)
     }
     label = _label(problem.moves, move, state, taken)
@@ -111,7 +114,7 @@ def _named_apart(found: list[Decision]) -> list[Decision]:
 
 def _label(moves: Moves, move: Move, state: State, taken: dict[int, int]) -> str:
     if move.loops:
-        return "stuck ops"
+        return "inputs and weights (expert-parallel-like)" if taken else "stuck ops"
     if move.whole:
         return "sharded optimizer state (ZeRO-2-like)"
     kept = [v for v in taken if v in moves.state_values]
@@ -152,7 +155,7 @@ _HEAVY = ("dot_general", "convolution", "gather", "ragged_dot", "while")
 
 def _subject(problem: Problem, move: Move) -> str:
     """What is decided, in a few words."""
-    if move.loops:
+    if move.loops and not move.tiles:
         return f"{len(move.loops)} ops that propagation left"
     if move.name < 0:
         return move.group

@@ -16,12 +16,16 @@ from functools import cached_property
 from partir.partition.graph import Graph
 from partir.partition.propagate import propagate
 from partir.partition.state import Origin, State
+from partir.rules.factor import Factor
 from partir.rules.nest import UNDECIDED
-from partir.search.dimensions import Dim, Name
+from partir.search.dimensions import Dim, Name, Names
 from partir.search.fold import Folded
+from partir.search.meeting import Loops, meeting_loops
 from partir.simulate.fusion import Role, role_of
 
 _LARGE = 1 / 64  # of the largest argument
+_MOST_NAMES = 16  # named dimensions of state that are tried, those of most bytes
+_MOST_MEETING = 6  # of those, tried together with inputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,7 @@ class Move:
     name: int = -1
     tiles: tuple[Dim, ...] = ()
     whole: tuple[int, ...] = ()
-    loops: tuple[tuple[int, int], ...] = ()  # node, factor
+    loops: Loops = ()
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -49,17 +53,25 @@ class Move:
         for value in self.whole:
             if homes[value] == UNDECIDED:
                 state.pin(value, self.axis, uses_only=False)
+        for node, factor in self.loops:
+            changed |= self._enter(state, node, factor)
         for value, dim in self.tiles:
             changed |= state.set_home(value, dim, self.axis, None)
-        for node, factor in self.loops:
-            if not state.chosen[self.axis][node]:
-                state.enter(node, factor, self.axis, Origin(state.step))
-                changed = True
         if changed:
             for axis in state.mesh:
                 propagate(state, axis)
             state.epoch += 1
         return changed
+
+    def _enter(self, state: State, node: int, factor: Factor) -> bool:
+        nest, size = state.nests[node], state.mesh.axes[self.axis]
+        number = nest.factor_like(factor)
+        if number is None or state.chosen[self.axis][node]:
+            return False
+        if nest.factors[number].size % size:
+            return False
+        state.enter(node, number, self.axis, Origin(state.step))
+        return True
 
 
 class Moves:
@@ -69,12 +81,13 @@ class Moves:
         self,
         folded: Folded,
         graph: Graph,
-        names: list[Name],
+        names: Names,
         axes: Iterable[str],
         allowed: set[int] | None = None,
     ) -> None:
         """`allowed` are the arguments (folded values) that may be tiled; None: all."""
-        self.folded, self.graph, self.names = folded, graph, names
+        self.folded, self.graph = folded, graph
+        self.names, self._where = names.names, names.where
         self.axes = tuple(axes)
         arguments = graph.program.body.arguments
         self.arguments = [v for v in arguments if allowed is None or v in allowed]
@@ -87,7 +100,7 @@ class Moves:
 
     def _all(self) -> Iterator[Move]:
         for axis in self.axes:
-            for name in self.names:
+            for name in self._tried:
                 yield from self._named(axis, name)
             yield from self._sharded(axis)
             yield from self._together(axis)
@@ -186,21 +199,35 @@ class Moves:
             yield Move(axis, text, tiles=rest, whole=whole)
 
     def _together(self, axis: str) -> Iterator[Move]:
-        """Inputs along one name and weights along another at once, meeting inside.
-
-        Where they meet propagation is stuck, and loops are chosen afterwards: so tokens
-        change places for experts that share their axis.
-        """
-        named = [(n, self._named_dims(n)) for n in self.names]
+        """Inputs along one name and weights along another at once, meeting inside."""
+        named = [(n, self._named_dims(n)) for n in self._tried]
         inputs, state = self._inputs, self.state_values
         for one, dims in named:
             given = tuple(d for d in dims if d[0] in inputs)
-            for other, more in named if given else ():
+            for other, more in named[:_MOST_MEETING] if given else ():
                 kept = tuple(d for d in more if d[0] in state and d[0] in self.large)
                 if other is one or not kept:
                     continue
                 group = f"inputs, with large state along dimension {other.number}"
-                yield Move(axis, group, one.number, given + kept)
+                loops = meeting_loops(
+                    self.graph,
+                    self._where,
+                    [v for v, _ in kept if v in self.weights],
+                    inner=other.number,
+                    outer=one.number,
+                )
+                if loops:
+                    yield Move(axis, group, one.number, kept + given, loops=loops)
+
+    @cached_property
+    def _tried(self) -> list[Name]:
+        """Names of the most bytes, and all that inputs have."""
+        inputs = self._inputs
+        return [
+            name
+            for number, name in enumerate(self.names)
+            if number < _MOST_NAMES or any(v in inputs for v, _ in name.arguments)
+        ]
 
     @cached_property
     def _inputs(self) -> set[int]:
@@ -225,9 +252,9 @@ class Moves:
 
     def choices(self, state: State, most: int = 4) -> list[Move]:
         """Loops that stuck ops could have: for all at once, for the heaviest alone."""
-        alike: dict[tuple[object, ...], list[tuple[int, int]]] = {}
+        alike: dict[tuple[object, ...], list[tuple[int, Factor]]] = {}
         weight: dict[tuple[object, ...], float] = {}
-        together: dict[tuple[str, str], list[tuple[int, int]]] = {}
+        together: dict[tuple[str, str], list[tuple[int, Factor]]] = {}
         types, graph = state.graph.program.types, state.graph
         for axis in self.axes:
             size = state.mesh.axes[axis]
@@ -236,7 +263,9 @@ class Moves:
                 known = state.known(node, axis)
                 values = graph.operands[node] + graph.results[node]
                 bytes_ = sum(types[v].bytes for v in values)
-                factors = state.nests[node].supported(size, known)
+                nest = state.nests[node]
+                numbers = nest.supported(size, known)
+                factors = [nest.factors[n].resized(0) for n in numbers]
                 together.setdefault((axis, "first"), []).append((node, factors[0]))
                 together.setdefault((axis, "last"), []).append((node, factors[-1]))
                 for factor in factors:

@@ -99,9 +99,10 @@ class Problem:
         limit = device.memory_bytes if memory_limit is None else memory_limit
         self.goal = Goal(limit, goal, program_flops(program) / peak)
         graph = self.start.graph
-        self.names: list[Name] = named_dimensions(self.folded, graph)
+        names = named_dimensions(self.folded, graph)
+        self.names: tuple[Name, ...] = names.names
         self.moves = Moves(
-            self.folded, graph, self.names, self.axes, self._folded_values(allowed)
+            self.folded, graph, names, self.axes, self._folded_values(allowed)
         )
         self.evaluations = 0
         self._known: dict[object, Outcome] = {}

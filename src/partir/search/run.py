@@ -10,8 +10,8 @@ from typing import Any
 from partir.partition.state import State
 from partir.search.best import Best, Budget, Listener
 from partir.search.found import Decision, decisions
+from partir.search.methods import method as find_method
 from partir.search.problem import Outcome, Path, Problem
-from partir.search.tree import TreeSearch
 from partir.simulate.devices import DeviceSpec
 from partir.simulate.estimate import Estimate
 from partir.spmd.stages import lower_state
@@ -73,7 +73,7 @@ def search(
         goal=goal,
         allowed=allowed,
     )
-    one = TreeSearch(problem, seed, listener)
+    one = find_method(method)(problem, seed, listener)
     try:
         best = one.run(budget)
     except KeyboardInterrupt:  # anytime: what there is so far counts

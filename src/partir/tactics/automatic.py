@@ -178,18 +178,15 @@ class AutomaticPartition:
 def as_tactic(partition: Partition, decision: Decision) -> Any:
     """A decision as a manual tactic, its values as patterns."""
     names = partition.names
-    if decision.loops:
-        graph = partition.state.graph
-        ops = {names.node_name(graph, n): f for n, f in decision.loops.items()}
-        return Choose(ops, decision.axis, decision.name, decision.reason)
     wishes: dict[str, Any] = {names.unique_name(v): REPLICATED for v in decision.whole}
     wishes |= {names.unique_name(v): d for v, d in decision.tiles.items()}
-    arguments = [name for name, _, _ in names.arguments]
-    tags = [name for name, _, _ in names.tags]
-    inner = [n for n in wishes if n.startswith("%")]
-    known = {n: w for n, w in wishes.items() if n not in inner}
-    patterns = as_patterns(known, arguments + tags)
-    patterns |= {n: wishes[n] for n in inner}
-    return ManualPartition(
-        patterns, decision.axis, decision.name, reason=decision.reason
-    )
+    known = [name for name, _, _ in (*names.arguments, *names.tags)]
+    inner = {n: w for n, w in wishes.items() if n.startswith("%")}
+    outer = {n: w for n, w in wishes.items() if n not in inner}
+    patterns = as_patterns(outer, known) | inner
+    axis, name, reason = decision.axis, decision.name, decision.reason
+    if not decision.loops:
+        return ManualPartition(patterns, axis, name, reason=reason)
+    graph = partition.state.graph
+    ops = {names.node_name(graph, n): f for n, f in decision.loops.items()}
+    return Choose(ops, axis, name, patterns, reason)

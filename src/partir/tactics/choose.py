@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from partir.errors import PartitionError
 from partir.partition.actions import Partition
+from partir.tactics.manual import ManualPartition
 
 
 @dataclass(frozen=True)
@@ -18,6 +20,7 @@ class Choose:
             number of a factor, as `Partition.conflicts` shows them.
         axis: the mesh axis.
         name: shown in tables.
+        inputs: what goes with it, as `ManualPartition` takes it.
         reason: why, for whoever reads the schedule.
 
     Example:
@@ -28,6 +31,7 @@ class Choose:
     ops: Mapping[str, int]
     axis: str
     name: str = "choose"
+    inputs: Mapping[Any, Any] = field(default_factory=dict)
     reason: str = field(default="", compare=False)
 
     def apply(self, partition: Partition) -> None:
@@ -45,3 +49,4 @@ class Choose:
             for node, value in nodes.items():
                 if not partition.state.chosen[self.axis][node]:
                     partition.choose(value.unique_name, factor, self.axis)
+        ManualPartition(self.inputs, self.axis, self.name).apply(partition)

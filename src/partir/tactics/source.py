@@ -40,11 +40,9 @@ def tactic_source(tactic: Any) -> str:
 
 
 def _call(kind: str, wishes: Mapping[Any, Any], tactic: Any) -> str:
-    entries = [f"{_quoted(str(key))}: {wish!r}" for key, wish in wishes.items()]
-    short = f"{{{', '.join(entries)}}}"
-    mapping = [f"    {short},"]
-    if len(short) > 76:
-        mapping = ["    {", *(f"        {entry}," for entry in entries), "    },"]
+    also = []
+    if isinstance(tactic, Choose) and tactic.inputs:
+        also = _mapping("inputs=", tactic.inputs)
     comment = textwrap.wrap(
         tactic.reason, 84, initial_indent="# ", subsequent_indent="# "
     )
@@ -52,12 +50,22 @@ def _call(kind: str, wishes: Mapping[Any, Any], tactic: Any) -> str:
         [
             *comment,
             f"partir.{kind}(",
-            *mapping,
+            *_mapping("", wishes),
             f"    axis={_quoted(tactic.axis)},",
             f"    name={_quoted(tactic.name)},",
+            *also,
             "),",
         ]
     )
+
+
+def _mapping(before: str, wishes: Mapping[Any, Any]) -> list[str]:
+    """A dictionary, on one line if it is short."""
+    entries = [f"{_quoted(str(key))}: {wish!r}" for key, wish in wishes.items()]
+    short = f"{before}{{{', '.join(entries)}}}"
+    if len(short) <= 76:
+        return [f"    {short},"]
+    return [f"    {before}{{", *(f"        {entry}," for entry in entries), "    },"]
 
 
 def _quoted(text: str) -> str:

@@ -1,0 +1,139 @@
+"""Two names over one axis: weights' ops along one, everything around along another.
+
+Experts share an axis with the batch: what reads experts' weights loops over experts,
+the rest over the batch, and tokens change places in between. Propagation alone can't
+decide where, since both could be carried on; so the move says it. Its *core* are the
+ops that read the weights, what is elementwise between them, and the products of two
+values from the core (the weights' gradients); its *rim* are the other ops next to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from partir.partition.graph import Graph
+from partir.rules.factor import Factor
+from partir.rules.nest import Nest
+from partir.search.dimensions import Dim
+from partir.simulate.fusion import Role, role_of
+
+Loops = tuple[tuple[int, Factor], ...]  # node, the loop that it gets
+
+_LIGHT = (Role.CHEAP, Role.COSTLY, Role.VIEW)
+
+
+def meeting_loops(
+    graph: Graph,
+    names: Mapping[Dim, int],
+    weights: Iterable[int],
+    inner: int,
+    outer: int,
+) -> Loops:
+    """Loops of the core over name `inner`, then of the rim over name `outer`."""
+    return _Meeting(graph, names, inner, outer).loops(weights)
+
+
+class _Meeting:
+    def __init__(
+        self, graph: Graph, names: Mapping[Dim, int], inner: int, outer: int
+    ) -> None:
+        self.graph, self.names = graph, names
+        self.inner, self.outer = inner, outer
+
+    def loops(self, weights: Iterable[int]) -> Loops:
+        """Core first: what it makes and reads is then its own."""
+        given = self._derived(weights)
+        core = {
+            node
+            for value in given
+            for node in self.graph.neighbours[value]
+            if value in self.graph.operands[node] and self._heavy(node)
+        }
+        core = {n for n in core if self._both(n)}
+        values = self._values(core)
+        rim: set[int] = set()
+        todo = list(values)
+        while todo:
+            for node in self.graph.neighbours[todo.pop()]:
+                if node in core or node in rim:
+                    continue
+                if self._belongs(node, values, given):
+                    core.add(node)
+                    fresh = self._values([node]) - values
+                    values |= fresh
+                    todo += fresh
+                elif self._factor(node, self.outer) is not None:
+                    rim.add(node)
+        rim = {n for n in rim if not self._belongs(n, values, given)} - core
+        return (*self._chosen(core, self.inner), *self._chosen(rim, self.outer))
+
+    def _chosen(self, nodes: set[int], name: int) -> Iterator[tuple[int, Factor]]:
+        ops = len(self.graph.program.ops)  # ties follow what they tie
+        for node in sorted(nodes):
+            number = self._factor(node, name)
+            if number is not None and node < ops:
+                yield node, self._nest(node).factors[number].resized(0)
+
+    def _derived(self, weights: Iterable[int]) -> set[int]:
+        """Weights, and what only converts or turns them."""
+        found, todo = set(weights), list(weights)
+        while todo:
+            value = todo.pop()
+            for node in self.graph.neighbours[value]:
+                single = self.graph.operands[node] == (value,)
+                if single and self.graph.signatures[node].name in _TURNS:
+                    fresh = set(self.graph.results[node]) - found
+                    found |= fresh
+                    todo += fresh
+        return found
+
+    def _heavy(self, node: int) -> bool:
+        return role_of(self._nest(node)) not in _LIGHT
+
+    def _nest(self, node: int) -> Nest:
+        return self.graph.nests[node]
+
+    def _factor(self, node: int, name: int) -> int | None:
+        """The op's loop along a name, if there is just one."""
+        around = self.graph.operands[node] + self.graph.results[node]
+        found = [
+            number
+            for number, factor in enumerate(self._nest(node).factors)
+            if any(
+                dim is not None and self.names.get((value, dim)) == name
+                for value, dim in zip(
+                    around, factor.operands + factor.results, strict=True
+                )
+            )
+        ]
+        return found[0] if len(found) == 1 else None
+
+    def _both(self, node: int) -> bool:
+        return all(self._factor(node, n) is not None for n in (self.inner, self.outer))
+
+    def _values(self, nodes: Iterable[int]) -> set[int]:
+        """Values next to these that have both names."""
+        types = self.graph.program.types
+        return {
+            value
+            for node in nodes
+            for value in self.graph.operands[node] + self.graph.results[node]
+            if {self.inner, self.outer}
+            <= {self.names.get((value, d)) for d in range(len(types[value].shape))}
+        }
+
+    def _belongs(self, node: int, values: set[int], given: set[int]) -> bool:
+        """Elementwise on such values, or a product of nothing else."""
+        if self._factor(node, self.inner) is None:
+            return False
+        types, operands = self.graph.program.types, self.graph.operands[node]
+        if self._heavy(node):
+            return all(
+                v in values or v in given or not types[v].shape for v in operands
+            )
+        own = self._values([node])
+        around = operands + self.graph.results[node]
+        return all(v in values or v in own or not types[v].shape for v in around)
+
+
+_TURNS = ("convert", "transpose", "reshape")
