@@ -127,7 +127,7 @@ def main(argv: list[str] | None = None) -> int:
             fn, args = model.full_case(target)
             program = partir.trace(fn, *args)
             seconds = time.perf_counter() - start
-            schedules = model.schedules_on(target.axes)
+            schedules = model.schedules_on(target.axes, target.batch)
             rows = list(measure(model, program, target, schedules))
             found += rows
             if not options.json:

@@ -98,7 +98,7 @@ def measure(model: Model, target: Target, args: argparse.Namespace) -> Row:
         donate_argnums=model.donate,
     )
     experts = []
-    for name, schedule in model.schedules_on(target.axes).items():
+    for name, schedule in model.schedules_on(target.axes, target.batch).items():
         done = partir.partition(
             step,
             target.mesh,

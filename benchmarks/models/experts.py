@@ -8,6 +8,7 @@ that apply there. The memory limit is the device's own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -71,13 +72,25 @@ class Model:
         config = self.full(target.batch)
         return self.step(config), self.args(config)[0]
 
-    def schedules_on(self, axes: Mapping[str, int]) -> dict[str, Schedule]:
-        """Expert schedules that use no other axes than these."""
+    def schedules_on(
+        self, axes: Mapping[str, int], batch: int | None = None
+    ) -> dict[str, Schedule]:
+        """Expert schedules that use no other axes than these.
+
+        With ``batch``, only those under which it divides.
+        """
         return {
             name: schedule
             for name, schedule in self.schedules.items()
             if all(tactic.axis in axes for tactic in schedule)
+            and (batch is None or batch % _batch_parts(schedule, axes) == 0)
         }
+
+
+def _batch_parts(schedule: Schedule, axes: Mapping[str, int]) -> int:
+    """Into how many parts a schedule splits the batch: BP, BP2, BP(M), EP, MQ do."""
+    over = {t.axis for t in schedule if t.name[:2] in ("BP", "EP", "MQ")}
+    return math.prod(axes[axis] for axis in over)
 
 
 # An outer data axis (pods, or nodes): the batch is split over it, parameters are not.

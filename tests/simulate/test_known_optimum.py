@@ -26,3 +26,14 @@ def test_best_schedule_on_one_axis(name: str, best: set[str]) -> None:
     assert min(seconds, key=seconds.__getitem__) in best
     others = [taken for schedule, taken in seconds.items() if schedule not in best]
     assert min(others) > max(seconds[schedule] for schedule in best)
+
+
+def test_schedules_of_a_target_divide_its_batch() -> None:
+    """48 sequences over 16 devices, not over 32; a mesh without M has no MP."""
+    model = MODELS["T32"]
+    both, one = model.targets[0], model.targets[2]
+    assert (both.axes, both.batch) == ({"B": 16, "M": 2}, 48)
+    split = "BP+BP(M)+Z3+Z3(M)"
+    assert split in model.schedules_on(both.axes)
+    assert split not in model.schedules_on(both.axes, both.batch)
+    assert set(model.schedules_on(one.axes, one.batch)) == {"BP", "BP+Z2", "BP+Z3"}
