@@ -135,10 +135,13 @@ def _one_difference(have: np.ndarray, want: np.ndarray) -> float:
         return float(np.mean(have != want)) if want.size else 0.0
     have, want = have.astype(np.complex128), want.astype(np.complex128)
     finite = np.isfinite(want)
-    if not np.array_equal(finite, np.isfinite(have)):
+    if not np.array_equal(have[~finite], want[~finite], equal_nan=True):
         return float("inf")
-    largest = np.max(np.abs(want[finite]), initial=0.0)
-    off = np.max(np.abs(have - want)[finite], initial=0.0)
+    have, want = have[finite], want[finite]
+    largest = np.max(np.abs(want), initial=0.0)
+    off = np.max(np.abs(have - want), initial=0.0)
+    if not np.isfinite(off):
+        return float("inf")
     return float(off / max(largest, SMALL))
 
 

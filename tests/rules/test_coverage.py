@@ -31,10 +31,11 @@ REASONS = {
         "stablehlo.uniform_dequantize stablehlo.uniform_quantize"
     ),
     "makes a size that is not known before running": "stablehlo.set_dimension_size",
-    "XLA can't translate it": (
+    "read as the static op; XLA can't translate it if its sizes are no constants": (
         "stablehlo.dynamic_conv stablehlo.dynamic_gather stablehlo.dynamic_pad "
-        "stablehlo.real_dynamic_slice stablehlo.unary_einsum"
+        "stablehlo.real_dynamic_slice"
     ),
+    "XLA can't translate it": "stablehlo.unary_einsum",
     "has a rule by target": "stablehlo.custom_call",
     "jax does not write it": "chlo.constant chlo.scan",
 }

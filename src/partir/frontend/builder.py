@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from partir.frontend.counting import Counts
+from partir.frontend.static import as_static
 from partir.ir.core import (
     Annotation,
     Lambda,
@@ -113,6 +114,9 @@ class Builder:
         """Add an op, or keep it back if it is cheap. Returns its result values."""
         if "partir.tag" in attrs:
             return self._tag(attrs, operands, location)
+        static = as_static(kind, attrs, operands, self._number)
+        if static is not None:
+            kind, attrs, operands = static
         types = self.types
         signature = Signature.of(
             kind, attrs, tuple([types[v] for v in operands]), results, lambdas
@@ -132,6 +136,13 @@ class Builder:
         if kind in _COUNTED:
             self._counts.note(signature, operands, made[0])
         return made
+
+    def _number(self, value: int) -> str | None:
+        """The constant that a value is, in MLIR's spelling."""
+        cone = self._cones.get(value)
+        if cone is None or cone.signature.kind != "stablehlo.constant":
+            return None
+        return cone.signature.attrs["value"]
 
     def _batched(
         self, signature: Signature, operands: tuple[int, ...], location: Location

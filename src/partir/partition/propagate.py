@@ -23,34 +23,50 @@ def propagate(state: State, axis: str) -> None:
 
 
 def _rounds(state: State, axis: str, stuck: set[int]) -> None:
-    """Judge and apply until nothing next to a change has a single candidate."""
+    """Judge and apply until nothing next to a change has a single candidate.
+
+    What operands support goes first. What only results ask for waits until nothing
+    more flows forward: a gradient must not decide how the forward pass is tiled while
+    the inputs' own tiling is still on its way.
+    """
+    waiting: set[int] = set()
+    while state.dirty[axis] or waiting:
+        backward = not state.dirty[axis]
+        frontier = waiting if backward else state.dirty[axis]
+        waiting = set() if backward else waiting - frontier
+        state.dirty[axis] = set()
+        waiting |= _round(state, axis, sorted(frontier), stuck, backward)
+
+
+def _round(
+    state: State, axis: str, frontier: list[int], stuck: set[int], backward: bool
+) -> set[int]:
+    """Judge these nodes, then apply what can be; returns those that wait."""
     size = state.mesh.axes[axis]
-    graph = state.graph
+    graph, redirects = state.graph, state.graph.redirects
     chosen, seen, homes = state.chosen[axis], state.seen[axis], state.homes[axis]
     operands, results, nests = graph.operands, graph.results, state.nests
-    redirects = graph.redirects
-    while state.dirty[axis]:
-        frontier = sorted(state.dirty[axis])
-        state.dirty[axis] = set()
-        choices, turned = [], []
-        for node in frontier:
-            if chosen[node]:
-                continue
-            known = tuple(
-                [seen[v] for v in operands[node]] + [homes[v] for v in results[node]]
-            )
-            factor = nests[node].judge(size, known)
-            if factor >= 0:
+    choices, turned, waiting = [], [], set()
+    for node in frontier:
+        if chosen[node]:
+            continue
+        given = tuple([seen[v] for v in operands[node]])
+        known = given + tuple([homes[v] for v in results[node]])
+        factor = nests[node].judge(size, known)
+        if node in redirects:
+            turned.append((node, factor))
+        elif factor >= 0:
+            if backward or max(given, default=-1) >= 0:
                 choices.append((node, factor))
-            elif factor == -2:
-                stuck.add(node)
-            if node in redirects:
-                turned.append((node, factor))
-        for node, factor in choices:
-            if node not in redirects:
-                state.enter(node, factor, axis, Origin(state.step, node))
-        for node, factor in turned:
-            _redirect(state, axis, node, factor)
+            else:
+                waiting.add(node)
+        if factor == -2:
+            stuck.add(node)
+    for node, factor in choices:
+        state.enter(node, factor, axis, Origin(state.step, node))
+    for node, factor in turned:
+        _redirect(state, axis, node, factor)
+    return waiting
 
 
 def _redirect(state: State, axis: str, node: int, factor: int) -> None:
@@ -71,12 +87,17 @@ def _redirect(state: State, axis: str, node: int, factor: int) -> None:
 
 
 def _settle(state: State, axis: str, stuck: set[int]) -> None:
-    """Nodes still stuck follow their results where these leave one factor."""
+    """Nodes still stuck follow their results where these leave one factor.
+
+    Else ops follow their operands where these all agree on one; what is carried from
+    call to call or around a loop does not: it would be moved every time.
+    """
     size = state.mesh.axes[axis]
     choices = []
     for node in sorted(stuck):
         if not state.chosen[axis][node]:
-            factor = state.nests[node].settle(size, state.known(node, axis))
+            tied = state.graph.op(node) is None
+            factor = state.nests[node].settle(size, state.known(node, axis), tied)
             if factor >= 0:
                 choices.append((node, factor))
     for node, factor in choices:

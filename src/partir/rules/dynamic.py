@@ -1,7 +1,7 @@
 """Ops that take a shape as an operand. As all shapes are known, it says nothing new.
 
-Those that XLA can't translate even so (dynamic_pad, dynamic_gather, dynamic_conv,
-real_dynamic_slice) have no rule.
+Those that take more than a shape (dynamic_pad, dynamic_gather, dynamic_conv,
+real_dynamic_slice) have no rule: with constants they are read as the static op.
 """
 
 from __future__ import annotations

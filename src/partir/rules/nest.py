@@ -19,6 +19,9 @@ from partir.rules.registry import attrs_hook, factors_of
 Tiling = tuple[tuple[str, ...], ...]
 """Axes of each dimension, major first."""
 
+Dims = tuple[int | None, ...]
+"""A factor's dimension in each value, if it has one there."""
+
 UNDECIDED = -1
 WHOLE = -2
 """Homes of a value on an axis: a dimension, or one of these."""
@@ -49,7 +52,7 @@ class Nest:
         self.cache: dict[str, Any] = {}  # what others learn of it
         self._inside: dict[tuple[str, int, int], Nest] = {}
         self._judged: dict[tuple[int, tuple[int, ...]], int] = {}
-        self._settled: dict[tuple[int, tuple[int, ...]], int] = {}
+        self._settled: dict[tuple[int, tuple[int, ...], bool], int] = {}
 
     def _local_factors(self) -> tuple[Factor, ...]:
         local = Signature.of(
@@ -114,40 +117,40 @@ class Nest:
         fitting = [
             number
             for number, factor in enumerate(self.factors)
-            if factor.size % size == 0 and _agrees(factor, homes)
+            if factor.size % size == 0
+            and _agrees(factor.operands + factor.results, homes)
         ]
         return fitting[0] if len(fitting) == 1 else -2
 
-    def settle(self, size: int, homes: tuple[int, ...]) -> int:
-        """For an op that `judge` left: the one factor of its known results, or -1.
+    def settle(self, size: int, homes: tuple[int, ...], results_only: bool) -> int:
+        """For an op that `judge` left: the one factor of its results, or operands.
 
-        It must agree with every known result and with at least one operand; operands
-        that disagree are gathered at this use.
+        The results' is that which agrees with all that are known and with at least one
+        operand; operands that disagree are gathered at this use. If there is none, it
+        is the one that agrees with all operands known: the results are moved after it.
+        -1 if there is no such factor, or several.
         """
-        key = (size, homes)
+        key = (size, homes, results_only)
         found = self._settled.get(key)
         if found is None:
-            found = self._settled[key] = self._settle(size, homes)
+            found = self._settled[key] = self._settle(*key)
         return found
 
-    def _settle(self, size: int, homes: tuple[int, ...]) -> int:
+    def _settle(self, size: int, homes: tuple[int, ...], results_only: bool) -> int:
         count = len(self.signature.operands)
         operands, results = homes[:count], homes[count:]
-        if max(results, default=UNDECIDED) < 0:
+        if max(results, default=-1) < 0 or max(operands, default=-1) < 0:
             return -1
-        fitting = []
-        for number, factor in enumerate(self.factors):
-            agrees = all(
-                home in (UNDECIDED, dim) or (home == WHOLE and dim is None)
-                for home, dim in zip(results, factor.results, strict=True)
-            )
-            supported = any(
-                home >= 0 and home == dim
-                for home, dim in zip(operands, factor.operands, strict=True)
-            )
-            if factor.size % size == 0 and agrees and supported:
-                fitting.append(number)
-        return fitting[0] if len(fitting) == 1 else -1
+        ours = [n for n, f in enumerate(self.factors) if f.size % size == 0]
+        follow = [
+            number
+            for number in ours
+            if _allows(self.factors[number].results, results)
+            and _supports(self.factors[number].operands, operands)
+        ]
+        if not follow and not results_only and WHOLE not in results:
+            follow = [n for n in ours if _agrees(self.factors[n].operands, operands)]
+        return follow[0] if len(follow) == 1 else -1
 
     def supported(self, size: int, homes: tuple[int, ...]) -> tuple[int, ...]:
         """Factors that at least one home asks for: the evidence of a conflict."""
@@ -207,21 +210,25 @@ def nest_of(signature: Signature) -> Nest:
     return found
 
 
-def _agrees(factor: Factor, homes: tuple[int, ...]) -> bool:
-    """Whether no known home contradicts the factor, and one supports it."""
-    dims = factor.operands + factor.results
-    supported = False
+def _allows(dims: Dims, homes: tuple[int, ...]) -> bool:
+    """Whether no known home contradicts a factor's dimensions."""
     for home, dim in zip(homes, dims, strict=True):
-        if home == UNDECIDED:
-            continue
         if home == WHOLE:
             if dim is not None:
                 return False
-        elif home != dim:
+        elif home not in (UNDECIDED, dim):
             return False
-        else:
-            supported = True
-    return supported
+    return True
+
+
+def _supports(dims: Dims, homes: tuple[int, ...]) -> bool:
+    """Whether a known home is a factor's dimension."""
+    return any(home >= 0 and home == dim for home, dim in zip(homes, dims, strict=True))
+
+
+def _agrees(dims: Dims, homes: tuple[int, ...]) -> bool:
+    """Whether no known home contradicts a factor's dimensions, and one supports it."""
+    return _allows(dims, homes) and _supports(dims, homes)
 
 
 def _local_types(
