@@ -9,8 +9,7 @@ the simulator work on it as they are.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -21,6 +20,7 @@ from partir.partition.state import State
 from partir.rules.nest import nest_of
 from partir.search.align import aligned
 from partir.search.repeats import Chain, Repeats, find_repeats
+from partir.search.spans import Fold, folds_of, span_of, spans_of
 from partir.simulate.folded import Multiplicity
 from partir.simulate.fusion import Role, repeats, role_of
 
@@ -107,71 +107,6 @@ def folded_state(folded: Folded, state: State) -> State:
     return made
 
 
-Spans = dict[int, tuple[int, int]]
-
-
-def _spans(chains: Iterable[Chain]) -> Spans:
-    """First and last repetition of each family: those of most of its chains."""
-    votes: dict[int, Counter[tuple[int, int]]] = {}
-    for chain in chains:
-        found = votes.setdefault(chain.family, Counter())
-        found[(chain.first, chain.last)] += 1
-    return {family: found.most_common(1)[0][0] for family, found in votes.items()}
-
-
-def _span(chain: Chain, spans: Spans) -> tuple[int, int] | None:
-    """Repetitions to fold: its family's, what lies outside stays; None if too few.
-
-    A chain may be numbered one off, if it was found by way of a carried value.
-    """
-    first, last = spans.get(chain.family, (0, 0))
-    if len(chain.members) == last - first + 1:
-        first, last = chain.first, chain.last
-    first, last = max(first, chain.first), min(last, chain.last)
-    return (first, last) if last - first >= 2 else None
-
-
-@dataclass(frozen=True, slots=True)
-class _Fold:
-    """The members of a chain that are kept, the one that counts for the rest, these."""
-
-    kept: tuple[int, ...]  # in program order
-    counted: int
-    rest: tuple[int, ...]
-
-    @classmethod
-    def of(cls, members: Sequence[int]) -> _Fold:
-        """Keep the ends; the later one reads what others of its kind have made."""
-        first, *rest, last = members
-        kept = tuple(sorted((first, last)))
-        return cls(kept, kept[-1], tuple(rest))
-
-
-def _folds(program: Program, chains: Iterable[Chain], spans: Spans) -> list[_Fold]:
-    """Chains to fold: wherever one is read that goes, one that stays is there."""
-    found = []
-    for chain in chains:
-        if span := _span(chain, spans):
-            found.append(_Fold.of([chain.at(r) for r in range(span[0], span[1] + 1)]))
-    while True:
-        gone = {index for fold in found for index in fold.rest}
-        kept = [fold for fold in found if _readable(program, fold, gone)]
-        if len(kept) == len(found):
-            return kept
-        found = kept
-
-
-def _readable(program: Program, fold: _Fold, gone: set[int]) -> bool:
-    if fold.kept[0] < min(fold.rest):
-        return True
-    return all(
-        reader in gone or reader > fold.kept[0]
-        for index in fold.rest
-        for value in program.ops[index].results
-        for reader in program.uses.get(value, ())
-    )
-
-
 class _Folding:
     def __init__(self, program: Program, repeats: Repeats) -> None:
         self.program = program
@@ -183,15 +118,17 @@ class _Folding:
         self.gone_values: dict[int, tuple[int, ...]] = {}  # to kept ones, in order
         self.stands_for: dict[int, list[int]] = {}
         self.twins: list[tuple[int, int]] = list(repeats.like)
-        spans = _spans(repeats.ops)
-        for one in _folds(program, repeats.ops, spans):
+        spans = spans_of(program, repeats)
+        for one in folds_of(program, repeats.ops, spans):
             self._fold_ops(one)
         for chain in repeats.arguments:
-            if span := _span(chain, spans):
+            if span := span_of(chain, spans):
                 self._fold_arguments(chain, *span)
+            else:  # not folded, but decided alike
+                self.twins += pairwise(chain.members)
         self.number: dict[int, int] = {}  # value of source -> folded value
 
-    def _fold_ops(self, fold: _Fold) -> None:
+    def _fold_ops(self, fold: Fold) -> None:
         ops = self.program.ops
         self.weight[fold.counted] = len(fold.rest) + 1
         self.counted.update(dict.fromkeys(fold.kept, fold.counted))

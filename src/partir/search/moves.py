@@ -109,14 +109,32 @@ class Moves:
 
     @cached_property
     def state_values(self) -> set[int]:
-        """Arguments that a result succeeds, by tie or else by type."""
+        """Arguments that a result succeeds; without any, what looks like weights.
+
+        Those are the arguments that are the second operand of what multiplies them.
+        """
         program = self.graph.program
         tied = {t.targets[0] for t in program.ties if t.owner is None}
         if tied:
             return tied
         types = program.types
         results = {types[port.value] for port in program.results}
-        return {v for v in program.body.arguments if types[v] in results}
+        alike = {v for v in program.body.arguments if types[v] in results}
+        return alike or {v for v in program.body.arguments if self._second(v)}
+
+    def _second(self, value: int) -> bool:
+        """Whether heavy ops read it, through views, behind another operand."""
+        program = self.graph.program
+        for reader in program.uses.get(value, ()):
+            op = program.ops[reader]
+            if op.signature.name in _THROUGH:
+                if any(self._second(result) for result in op.results):
+                    return True
+            elif role_of(self.graph.nests[reader]) is not Role.OPAQUE:
+                continue
+            elif op.operands.index(value) > 0 or op.signature.name == "gather":
+                return True
+        return False
 
     @cached_property
     def weights(self) -> set[int]:
@@ -285,7 +303,7 @@ class Moves:
         ]
 
 
-_THROUGH = ("convert", "transpose", "broadcast_in_dim", "tie")
+_THROUGH = ("convert", "transpose", "reshape", "broadcast_in_dim", "tie")
 
 
 def _one_each(dims: list[Dim], last: bool) -> list[Dim]:
