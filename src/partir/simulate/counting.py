@@ -19,6 +19,7 @@ from partir.spmd.program import Block, Collective, Compute, Control, SpmdOp, Spm
 from partir.spmd.sweep import reads_of
 
 _FUSED = (Role.CHEAP, Role.COSTLY, Role.VIEW)
+_SMALL = 4096  # elements: reductions of fewer are fused like other ops
 
 
 def counted_flops(program: SpmdProgram, trip_count: int = 1) -> float:
@@ -67,13 +68,13 @@ class _Copies:
             op, fact = self.block.ops[number], self.facts[number]
             if number in self.joined:
                 continue
-            if fact is not None and fact.role is Role.ROOT:
+            if fact is not None and self._fuses(number):
+                self._fuse(number, op, fact)
+            elif fact is not None and fact.role is Role.ROOT:
                 for value in op.operands:
                     self._join(value)
-            elif fact is None or fact.role not in _FUSED:
-                self._read(op)
             else:
-                self._fuse(number, op, fact)
+                self._read(op)
         return self
 
     def _read(self, op: SpmdOp) -> None:
@@ -117,13 +118,23 @@ class _Copies:
             here = homes | {number} if kept else homes
         self.times[number] = len(here)
         for operand in op.operands:
-            self.homes.setdefault(operand, set()).update(here)
+            if fact.repeats and self._is_costly(operand, value):
+                self.kept.add(operand)  # or it would be computed for every element
+            else:
+                self.homes.setdefault(operand, set()).update(here)
+
+    def _is_costly(self, operand: int, repeated: int) -> bool:
+        number = self.makers.get(operand)
+        fact = None if number is None else self.facts[number]
+        costly = fact is not None and fact.role in (Role.COSTLY, Role.ROOT)
+        return costly and self.types[operand].bytes < self.types[repeated].bytes
 
     def _is_computed_once(self, op: SpmdOp, fact: Facts, kept: bool) -> bool:
         """Costly ones are; so are those that would make every reader read more."""
         if fact.repeats:
             return False
-        return fact.role is Role.COSTLY or (kept and not self._reads_little(op))
+        costly = fact.role in (Role.COSTLY, Role.ROOT)
+        return costly or (kept and not self._reads_little(op))
 
     def _reads_little(self, op: SpmdOp) -> bool:
         made = self.types[op.results[0]]
@@ -139,5 +150,11 @@ class _Copies:
 
     def _is_fused(self, value: int) -> bool:
         number = self.makers.get(value)
-        fact = None if number is None else self.facts[number]
-        return fact is not None and fact.role in _FUSED
+        return number is not None and self._fuses(number)
+
+    def _fuses(self, number: int) -> bool:
+        fact = self.facts[number]
+        if fact is None or fact.role is not Role.ROOT:
+            return fact is not None and fact.role in _FUSED
+        shape = self.types[self.block.ops[number].operands[0]].shape
+        return math.prod(shape) < _SMALL

@@ -121,8 +121,12 @@ class Fuser:
             sliced = isinstance(op, Collective) and op.kind == SLICE
             return _SLICE if sliced else None
         nest = op.nest
-        found = Facts(role_of(nest), work_of(nest), repeats(nest), window_bytes(nest))
-        nest.cache[_FACTS] = found
+        found = nest.cache.get(_FACTS)
+        if not isinstance(found, Facts):
+            found = Facts(
+                role_of(nest), work_of(nest), repeats(nest), window_bytes(nest)
+            )
+            nest.cache[_FACTS] = found
         return found
 
     # From last to first: who computes what
