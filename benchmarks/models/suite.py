@@ -14,6 +14,7 @@ from benchmarks.models import (
     mlp,
     scanned,
     schedules,
+    spread,
     transformer,
 )
 
@@ -83,6 +84,9 @@ def small() -> Iterator[Model]:
         separate=True,
     )
     yield _transformer("gated", config)
+    for name, (build, loops) in spread.MODELS.items():
+        step, args, batch, model = build()
+        yield Model(name, step, args, batch, model, loops)
 
 
 def large() -> Iterator[Model]:
