@@ -11,6 +11,7 @@ import pytest
 from jax.sharding import AxisType, PartitionSpec as P
 
 import partir
+from partir.partition.check import check
 
 MESH = {"B": 4, "M": 2}
 ROWS = partir.ManualPartition({"x": 0}, axis="B", name="rows")
@@ -65,6 +66,8 @@ def test_the_models_own_layout_is_kept(
     fn: Any, reduces: int, spec: P, schedule: Any, arrays: Any
 ) -> None:
     record = partir.partition(fn, MESH, schedule, args=arrays)
+    for step in record.steps:
+        check(step.state)
     assert record.steps[0].name == "the model's own"
     assert record.steps[0].collectives["all_reduce"] == reduces
     if not schedule:
