@@ -55,7 +55,7 @@ def test_tree_search_is_as_good_as_exhaustive_search(space: str, seed: int) -> N
     assert best.outcome.score == pytest.approx(outcome.score, rel=1e-9)
 
 
-@pytest.mark.parametrize("name", ["greedy", "random", "beam"])
+@pytest.mark.parametrize("name", ["greedy", "random", "beam", "integer"])
 @pytest.mark.parametrize("space", SPACES)
 def test_nothing_is_better_than_exhaustive_search(space: str, name: str) -> None:
     best = run(space, name, 0, 100)
@@ -122,3 +122,15 @@ def test_progress_is_told() -> None:
 def test_unknown_methods_are_refused_with_the_names() -> None:
     with pytest.raises(PartitionError, match=r"annealing.*beam.*mcts"):
         method("annealing")
+
+
+def test_the_integer_program_respects_the_memory_limit() -> None:
+    """With half the memory of what is fastest it finds something else that fits."""
+    fastest = run("mlp", "integer", 0, 100).outcome
+    limit = 0.9 * fastest.peak_bytes
+    name, axes, device = SPACES["mlp"]
+    tight = problem(name, axes, device, memory_limit=limit)
+    found = METHODS["integer"](tight, 0, None).run(Budget(100)).outcome
+    assert found.fits
+    assert found.peak_bytes <= limit
+    assert found.seconds >= fastest.seconds

@@ -7,6 +7,7 @@ node per `Tie` (a loop's carry, a branch's result, state carried from call to ca
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 from partir.ir.core import Op, Program, Signature
 from partir.partition.stepped import Dims, Redirect, find_redirects, find_stepped
@@ -44,6 +45,10 @@ class Graph:
             for port in (*program.arguments, *program.results)
             if port.rank < len(types[port.value].shape)
         }
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the program; all else follows from it."""
+        return Graph, (self.program,)
 
     def _neighbours(self, values: int) -> list[list[int]]:
         found: list[list[int]] = [[] for _ in range(values)]

@@ -54,6 +54,10 @@ class Nest:
         self._judged: dict[tuple[int, tuple[int, ...]], int] = {}
         self._settled: dict[tuple[int, tuple[int, ...], bool], int] = {}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by content, so that the copy is interned where it arrives."""
+        return _nested, (self.signature, self.loops)
+
     def _local_factors(self) -> tuple[Factor, ...]:
         local = Signature.of(
             self.signature.kind,
@@ -208,6 +212,14 @@ def nest_of(signature: Signature) -> Nest:
         found = signature.cache["nest"] = Nest(signature, ())
     assert isinstance(found, Nest)
     return found
+
+
+def _nested(signature: Signature, loops: tuple[Loop, ...]) -> Nest:
+    """The op inside these loops."""
+    made = nest_of(signature)
+    for loop in loops:
+        made = made.inside(loop.axis, loop.size, made.factors.index(loop.factor))
+    return made
 
 
 def _allows(dims: Dims, homes: tuple[int, ...]) -> bool:

@@ -108,6 +108,18 @@ def _put(target: str, rule: Written | None) -> None:
             signature.cache.clear()
 
 
+def written_rules() -> dict[str, Written]:
+    """All rules of users, by target: to be put in place in another process."""
+    return dict(_written)
+
+
+def put_rules(rules: dict[str, Written]) -> None:
+    """Put rules of another process in place."""
+    for target, rule in rules.items():
+        if _written.get(target) != rule:
+            _put(target, rule)
+
+
 def factors(rule: Written, op: Signature) -> Iterator[Factor]:
     """A factor for each name."""
     made = fitted(rule, op.operands, op.results)

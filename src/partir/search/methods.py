@@ -8,6 +8,7 @@ from typing import Protocol
 from partir.errors import PartitionError
 from partir.search.baselines import Beam, Exhaustive, Greedy, Random
 from partir.search.best import Best, Budget, Listener
+from partir.search.integer import IntegerProgram
 from partir.search.problem import Problem
 from partir.search.tree import TreeSearch
 
@@ -31,6 +32,7 @@ METHODS: dict[str, Method] = {
     "random": Random,
     "beam": Beam,
     "exhaustive": Exhaustive,
+    "integer": IntegerProgram,
 }
 
 

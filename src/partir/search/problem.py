@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -94,19 +94,35 @@ class Problem:
         self.start: State = folded_state(self.folded, state)
         self.device, self.axes = device, tuple(axes)
         self.donated = [donated[n] for n in self.folded.kept_arguments]
-        self.network = Network(state.mesh, device)
         peak = device.flops_per_s * state.mesh.size
         limit = device.memory_bytes if memory_limit is None else memory_limit
         self.goal = Goal(limit, goal, program_flops(program) / peak)
         graph = self.start.graph
-        names = named_dimensions(self.folded, graph)
-        self.names: tuple[Name, ...] = names.names
+        self._named = named_dimensions(self.folded, graph)
+        self.names: tuple[Name, ...] = self._named.names
+        self._allowed = self._folded_values(allowed)
+        self._begin()
+
+    def _begin(self) -> None:
+        """What follows from the rest, and what is remembered."""
+        self.network = Network(self.start.mesh, self.device)
         self.moves = Moves(
-            self.folded, graph, names, self.axes, self._folded_values(allowed)
+            self.folded, self.start.graph, self._named, self.axes, self._allowed
         )
         self.evaluations = 0
         self._known: dict[object, Outcome] = {}
         self._states: OrderedDict[Path, State] = OrderedDict()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process: nothing remembered, and only the folded program."""
+        folded = replace(self.folded, source=self.folded.program)
+        kept = ("start", "device", "axes", "donated", "goal", "names")
+        kept += ("_named", "_allowed")
+        return {"folded": folded} | {name: self.__dict__[name] for name in kept}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._begin()
 
     def _folded_values(self, allowed: set[int] | None) -> set[int] | None:
         if allowed is None:

@@ -1,0 +1,150 @@
+"""Several searches at once, from different seeds, through any executor."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import time
+import warnings
+from concurrent.futures import Executor, Future, wait
+
+from partir.errors import PartitionError
+from partir.rules.user import put_rules, written_rules
+from partir.search.best import Best, Budget, Listener
+from partir.search.local import walked
+from partir.search.methods import method as method_of
+from partir.search.problem import Path, Problem
+from partir.search.processes import Processes
+
+Found = tuple[Path, int]  # a path, and how much was evaluated
+
+_MOST = 4  # workers by default
+_GRACE = 5.0  # seconds to answer in after Ctrl-C
+
+
+class ParallelSearch:
+    """Independent searches with the seeds `seed`, `seed + 1`, …; the best is kept.
+
+    The first runs here and tells the listener; the others run in processes of their
+    own, or on a given `concurrent.futures.Executor`: threads, a cluster. Each has the
+    whole budget. For given seeds and a budget of evaluations the answer is always the
+    same; of equally good ones, that of the lowest seed. A search that fails elsewhere
+    is left out with a warning.
+
+    Our own processes never run the user's main script again, so it needs no guard;
+    those of a `ProcessPoolExecutor` do.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        seed: int = 0,
+        listener: Listener | None = None,
+        *,
+        method: str = "mcts",
+        workers: int | None = None,
+        executor: Executor | None = None,
+    ) -> None:
+        """`workers` are searches, this process's included; by default the cores."""
+        if workers is not None and workers < 1:
+            raise PartitionError(f"workers must be at least 1, got {workers}")
+        self.problem, self.seed, self.method = problem, seed, method
+        self.workers = workers or min(os.cpu_count() or 1, _MOST)
+        self.executor = executor
+        self.search = method_of(method)(problem, seed, listener)
+        self.best: Best = self.search.best
+        self.evaluations = problem.evaluations  # of all searches
+
+    def run(self, budget: Budget) -> Best:
+        """Search here and elsewhere; Ctrl-C ends all, what they found is kept."""
+        if self.workers == 1:
+            self.search.run(budget)
+            self.evaluations = self.problem.evaluations
+            return self.best
+        sent = self._pickled()
+        own = Processes(self.workers - 1) if self.executor is None else None
+        executor = own or self.executor
+        assert executor is not None
+        futures = [
+            executor.submit(search_elsewhere, sent, self.method, seed, *_limits(budget))
+            for seed in range(self.seed + 1, self.seed + self.workers)
+        ]
+        try:
+            self.search.run(budget)
+            wait(futures)
+            _warn_of(self._gather(futures), len(futures))
+        except KeyboardInterrupt:
+            if own is not None:
+                own.interrupt()
+                wait(futures, _GRACE)
+            self._gather(futures)
+            raise
+        finally:
+            if own is not None:
+                own.shutdown(wait=False, cancel_futures=True)
+        return self.best
+
+    def _pickled(self) -> bytes:
+        try:
+            return pickle.dumps((written_rules(), pickle.dumps(self.problem)))
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise PartitionError(
+                f"this search can't be sent to other processes ({error}); write a goal "
+                "of your own as a function at the top of a module, or search with "
+                "workers=1"
+            ) from error
+
+    def _gather(self, futures: list[Future[Found]]) -> list[BaseException]:
+        """Offer what the others found, in the order of their seeds; what failed."""
+        self.evaluations = self.problem.evaluations
+        failed: list[BaseException] = []
+        for future in futures:
+            future.cancel()
+            if not future.done() or future.cancelled():
+                continue
+            if error := future.exception():
+                failed.append(error)
+                continue
+            path, evaluations = future.result()
+            self.evaluations += evaluations
+            self.best.offer(*walked(self.problem, path))
+        return failed
+
+
+def _warn_of(failed: list[BaseException], count: int) -> None:
+    if failed:
+        warnings.warn(
+            f"{len(failed)} of {count} searches in other processes failed and are left "
+            f"out; the first said: {failed[0]!r}",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+def _limits(budget: Budget) -> tuple[int | None, float | None, float]:
+    """Evaluations, seconds left, and the time of day when these are over."""
+    if budget.seconds is None:
+        return budget.evaluations, None, 0.0
+    left = max(budget.started + budget.seconds - time.monotonic(), 0.0)
+    return budget.evaluations, left, time.time() + left
+
+
+def search_elsewhere(
+    sent: bytes,
+    method: str,
+    seed: int,
+    evaluations: int | None,
+    seconds: float | None,
+    until: float,
+) -> Found:
+    """One of the searches: its best path, and how much it evaluated."""
+    rules, pickled = pickle.loads(sent)
+    put_rules(rules)  # before nests, which ask them
+    problem: Problem = pickle.loads(pickled)
+    if seconds is not None:  # clocks of other machines are not trusted altogether
+        seconds = min(seconds, max(until - time.time(), 0.2 * seconds))
+    search = method_of(method)(problem, seed, None)
+    with contextlib.suppress(KeyboardInterrupt):  # what it has found so far
+        search.run(Budget(evaluations, seconds))
+    return search.best.path, problem.evaluations
