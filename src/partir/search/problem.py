@@ -116,8 +116,7 @@ class Problem:
     def __getstate__(self) -> dict[str, Any]:
         """For another process: nothing remembered, and only the folded program."""
         folded = replace(self.folded, source=self.folded.program)
-        kept = ("start", "device", "axes", "donated", "goal", "names")
-        kept += ("_named", "_allowed")
+        kept = "start device axes donated goal names _named _allowed".split()
         return {"folded": folded} | {name: self.__dict__[name] for name in kept}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
