@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +196,23 @@ def test_another_signature_takes_what_was_found_again() -> None:
     done = partition(tactic, args=transformer.example_args(longer)[0])
     assert tactic.result is result  # no second search
     assert done.bytes_communicated > 0
+
+
+def test_several_workers_are_at_least_as_good() -> None:
+    alone, several = auto(evaluations=30), auto(evaluations=30, workers=2)
+    partition(alone)
+    partition(several)
+    assert alone.result is not None
+    assert several.result is not None
+    assert several.result.folded.score >= alone.result.folded.score
+    assert several.result.evaluations > alone.result.evaluations
+
+
+def test_an_executor_of_the_users_own() -> None:
+    with ThreadPoolExecutor(1) as executor:
+        tactic = auto(evaluations=20, workers=2, executor=executor)
+        partition(tactic)
+    assert tactic.found
 
 
 def test_names_and_order_do_not_matter() -> None:

@@ -13,12 +13,11 @@ from partir.cli.sources import partition_arguments
 from partir.errors import PartitionError
 from partir.mesh import Mesh
 from partir.search.found import actions_text
+from partir.search.methods import METHODS
 from partir.search.problem import Problem
 from partir.simulate.specs import devices
 from partir.tactics.automatic import AutomaticPartition
 from partir.tactics.source import schedule_source, tactic_source
-
-_METHODS = ("mcts", "greedy", "beam", "random", "exhaustive", "integer")
 
 
 def add_search_arguments(search: ArgumentParser) -> None:
@@ -39,7 +38,7 @@ def add_search_arguments(search: ArgumentParser) -> None:
         "--values", action="append", metavar="PATTERN", help="arguments to tile (all)"
     )
     search.add_argument(
-        "--method", choices=_METHODS, default="mcts", help="how to search (mcts)"
+        "--method", choices=list(METHODS), default="mcts", help="how to search (mcts)"
     )
     search.add_argument(
         "--workers", type=int, default=1, help="processes with seeds of their own (1)"

@@ -10,7 +10,7 @@ from typing import Any
 from partir.partition.state import State
 from partir.search.best import Best, Budget, Listener
 from partir.search.found import Decision, decisions
-from partir.search.methods import method as find_method
+from partir.search.parallel import ParallelSearch
 from partir.search.problem import Outcome, Path, Problem
 from partir.simulate.devices import DeviceSpec
 from partir.simulate.estimate import Estimate
@@ -73,16 +73,23 @@ def search(
         goal=goal,
         allowed=allowed,
     )
-    one = find_method(method)(problem, seed, listener)
+    several = workers if executor is None or workers > 1 else None
+    one = ParallelSearch(
+        problem, seed, listener, method=method, workers=several, executor=executor
+    )
     try:
         best = one.run(budget)
     except KeyboardInterrupt:  # anytime: what there is so far counts
         best = one.best
-    return _confirmed(problem, state, donated, best)
+    return _confirmed(problem, state, donated, best, one.evaluations)
 
 
 def _confirmed(
-    problem: Problem, state: State, donated: Sequence[bool], best: Best
+    problem: Problem,
+    state: State,
+    donated: Sequence[bool],
+    best: Best,
+    evaluations: int,
 ) -> Result:
     """The best of the leaders on the whole program."""
     found: Result | None = None
@@ -99,7 +106,7 @@ def _confirmed(
             made,
             folded,
             outcome,
-            problem.evaluations,
+            evaluations,
             tuple(best.history),
             estimate,
         )

@@ -45,7 +45,8 @@ class AutomaticPartition:
         device: a name or spec; by default that of the partition.
         method: "mcts", or a baseline: "greedy", "beam", "random", "exhaustive",
             "integer".
-        workers: processes that search with seeds of their own; the best is kept.
+        workers: searches at once, in processes and with seeds of their own; the best
+            is kept.
         executor: takes the place of processes of our own, for example a cluster's.
         listener: called with a `Progress` now and then.
 
