@@ -3,7 +3,8 @@
 The first or the last repetition often lacks something: nobody needs the gradient of a
 model's input. Its weights are then read less often than those of the others and can't
 stand for them. Where a chain runs beside a longer one, the longer one gives up its
-first or its last member, which is then a part of the program like any other.
+first or its last member, which is then a part of the program like any other. For the
+sake of something small, such as the gradient of a bias, this is not done.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Iterator
 
 from partir.ir.core import Program
 from partir.search.repeats import LEAST, Chain, Repeats
+
+_LARGE = 1 / 64
 
 Edge = tuple[int, int, int]  # a chain, another, how far the other is ahead
 
@@ -24,7 +27,7 @@ def aligned(program: Program, repeats: Repeats) -> Repeats:
     for one, other, ahead in _edges(program, repeats):
         beside.setdefault(one, []).append((one, other, ahead))
         beside.setdefault(other, []).append((other, one, -ahead))
-    todo = list(range(len(chains)))
+    todo = _large(program, repeats)
     while todo:
         one = todo.pop()
         for _, other, ahead in beside.get(one, ()):
@@ -42,6 +45,18 @@ def aligned(program: Program, repeats: Repeats) -> Repeats:
     ops, arguments = kept[: len(repeats.ops)], kept[len(repeats.ops) :]
     like = tuple(_like(program, repeats, spans))
     return Repeats(_long(ops), _long(arguments), like)
+
+
+def _large(program: Program, repeats: Repeats) -> list[int]:
+    """Chains of a size that matters: next to that of the largest argument."""
+    types = program.types
+    sizes = [
+        sum(types[v].bytes for v in program.ops[chain.members[0]].results)
+        for chain in repeats.ops
+    ]
+    arguments = [types[chain.members[0]].bytes for chain in repeats.arguments]
+    least = max(arguments, default=0) * _LARGE
+    return [n for n, size in enumerate(sizes + arguments) if size >= least]
 
 
 def _like(
