@@ -17,6 +17,17 @@ RTOL = 1e-9
 QUICK = {"xla_backend_optimization_level": 0}
 """For XLA: compile in half the time, to slower code."""
 
+SLOW = partir.DeviceSpec(
+    name="slow",
+    flops_per_s=1e6,
+    memory_bytes=1e9,
+    memory_bytes_per_s=1e6,
+    link_bytes_per_s=1e6,
+    topology="switch",
+    node_size=8,
+)
+"""Slow arithmetic and no latency: small models are worth splitting."""
+
 
 def assert_same(got: Any, want: Any, zero: float = 0.0, rtol: float = RTOL) -> None:
     """Equal trees; floats to `rtol`, for which they are 64-bit; all else exactly.

@@ -12,18 +12,7 @@ from benchmarks.models import moe, transformer
 from partir.search.found import decisions
 from partir.search.problem import Problem
 from partir.tactics.automatic import as_tactic
-from tests.e2e.compare import MESH, QUICK, assert_same, transformer_start
-
-# Slow arithmetic and no latency: small models are worth splitting.
-SLOW = partir.DeviceSpec(
-    name="slow",
-    flops_per_s=1e6,
-    memory_bytes=1e9,
-    memory_bytes_per_s=1e6,
-    link_bytes_per_s=1e6,
-    topology="switch",
-    node_size=8,
-)
+from tests.e2e.compare import MESH, QUICK, SLOW, assert_same, transformer_start
 
 pytestmark = pytest.mark.usefixtures("double")
 

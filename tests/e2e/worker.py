@@ -19,7 +19,7 @@ import pytest
 
 import partir
 from benchmarks.models import schedules, transformer
-from tests.e2e.compare import QUICK, transformer_start
+from tests.e2e.compare import QUICK, SLOW, transformer_start
 
 CONFIG = transformer.Config(
     layers=1,
@@ -107,6 +107,17 @@ def other_programs() -> None:
         step(np.arange(8.0))
 
 
+def searched_once() -> None:
+    """One process searches, the others take what it found."""
+    auto = partir.AutomaticPartition(
+        ("B", "M"), evaluations=10, seed=jax.process_index()
+    )
+    step = partir.jit(lambda x: (x * x).sum(), {"B": 4, "M": 2}, [auto], device=SLOW)
+    assert step(np.arange(64.0)) == (np.arange(64.0) ** 2).sum()
+    assert auto.found
+    assert (auto.result is None) == (jax.process_index() > 0)
+
+
 def own_devices() -> None:
     """A mesh of this process alone asks nothing of the other."""
     rows = partir.ManualPartition({"x": 0}, axis="B", name="rows")
@@ -121,6 +132,7 @@ def main(address: str, number: int, folder: Path) -> None:
     assert len(jax.local_devices()) == 4
     scalars_and_keys()
     other_programs()
+    searched_once()
     own_devices()
     np.savez(folder / f"{number}.npz", **run())
     jax.distributed.shutdown()

@@ -9,6 +9,7 @@ from typing import Any
 from partir.api.partitioned import Partitioned
 from partir.api.pipeline import run_schedule
 from partir.errors import PartitionError
+from partir.execute.agreement import shared
 from partir.execute.interface import Interface
 from partir.frontend.parameters import Options
 from partir.ir.core import Program
@@ -43,7 +44,10 @@ def partition_program(
         except PartitionError:  # what can't be called has nothing to donate
             return None
 
-    setting = Setting.of(running.device, mesh, donated)
+    def share(make: Callable[[], bytes]) -> bytes:
+        return shared(make, mesh, running.devices)
+
+    setting = Setting.of(running.device, mesh, donated, share)
     made, steps = run_schedule(program, mesh, schedule, setting)
     partitioned = Partitioned(
         made,

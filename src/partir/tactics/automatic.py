@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
@@ -110,7 +111,7 @@ class AutomaticPartition:
             partition.require_axis(axis)
         key = self._key(partition)
         if self._searched != key:
-            self._search(partition)
+            self.found = self._shared(partition)
             self._searched = key
         for tactic in self.found:
             try:
@@ -134,7 +135,27 @@ class AutomaticPartition:
         given = None if setting is None else setting.device
         return devices[_DEVICE] if given is None else given
 
-    def _search(self, partition: Partition) -> None:
+    def _shared(self, partition: Partition) -> tuple[Any, ...]:
+        """What is found here or, with several processes, in the first of them."""
+
+        def make() -> bytes:
+            try:
+                return pickle.dumps((self._search(partition), None))
+            except PartitionError as error:
+                if setting is None:
+                    raise
+                return pickle.dumps(((), str(error)))  # the others wait for an answer
+
+        setting = partition.setting
+        found, refused = pickle.loads(
+            make() if setting is None else setting.share(make)
+        )
+        if refused is not None:
+            raise PartitionError(refused)
+        made: tuple[Any, ...] = found
+        return made
+
+    def _search(self, partition: Partition) -> tuple[Any, ...]:
         setting = partition.setting
         donated = None if setting is None else setting.donated()
         count = len(partition.program.arguments)
@@ -158,7 +179,7 @@ class AutomaticPartition:
         self.result = result
         if not result.outcome.fits:
             raise PartitionError(f'tactic "{self.name}": {result.no_fit()}')
-        self.found = tuple(as_tactic(partition, one) for one in result.decisions)
+        return tuple(as_tactic(partition, one) for one in result.decisions)
 
     def _allowed(self, partition: Partition) -> set[int] | None:
         if self.values is None:
