@@ -103,3 +103,18 @@ def test_loops_in_a_shard_map() -> None:
     assert done.collectives["collective_permute"] == 10
     assert done.estimate.flops >= 10 * 2 * 16 * 64 * 64
     assert done.estimate.cost.collectives == 10
+
+
+def test_decompositions_take_time_where_they_are_not_split() -> None:
+    matrices = jax.ShapeDtypeStruct((8, 128, 128), "float32")
+    rows = partir.ManualPartition({"x": 0}, axis="B", name="BP")
+
+    def run(x: Any) -> Any:
+        return jnp.linalg.eigh(x)[0]
+
+    whole, split = (
+        partir.partition(run, MESH, schedule, args=(matrices,), device="cpu").estimate
+        for schedule in ([], [rows])
+    )
+    assert whole.compute_seconds > 8 * 128**3 / partir.devices["cpu"].flops_per_s
+    assert split.compute_seconds < whole.compute_seconds / 2

@@ -96,8 +96,13 @@ def test_timeline() -> None:
 def test_perfetto() -> None:
     done = models.partitioned(models.looped(3))
     data = json.loads(done.estimate.perfetto())
+    assert data["displayTimeUnit"] in ("ms", "ns")
+    named = {e["tid"] for e in data["traceEvents"] if e["name"] == "thread_name"}
+    assert {e["ph"] for e in data["traceEvents"]} == {"M", "X"}
     events = [event for event in data["traceEvents"] if event["ph"] == "X"]
     assert events
+    assert {type(event[k]) for event in events for k in ("pid", "tid")} == {int}
+    assert {event["tid"] for event in events} <= named
     for event in events:
         assert event["dur"] > 0
         assert event["ts"] >= 0

@@ -81,6 +81,20 @@ def test_the_sum_over_kernels_is_the_whole(name: str, spec: Any) -> None:
     assert halves.seconds == pytest.approx(total(each).seconds)
 
 
+@given(name=programs, spec=specs)
+@settings(max_examples=40)
+def test_nothing_is_free(name: str, spec: Any) -> None:
+    program = PROGRAMS[name].spmd
+    clock = Clock(program.types, spec, Network(program.mesh, spec), lambda b: b)
+    for kernel in Fuser(program).run().kernels:
+        cost, seconds, _ = clock.kernel(kernel)
+        assert seconds > 0
+        assert cost.memory_bytes > 0 or cost.link_bytes > 0
+        if kernel.members:
+            assert cost.communication_seconds > 0
+            assert cost.link_bytes > 0
+
+
 @given(trips=st.integers(1, 50), spec=specs)
 @settings(max_examples=30)
 def test_doubling_a_loop_doubles_its_cost(trips: int, spec: Any) -> None:

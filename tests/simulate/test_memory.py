@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import pytest
 
@@ -45,6 +47,37 @@ def test_loops_have_a_peak_of_their_own() -> None:
     assert done.estimate.peak_bytes == pytest.approx(xla_bytes(done), rel=0.25)
     longer = models.partitioned(models.looped(70), device="cpu")
     assert longer.estimate.peak_bytes == done.estimate.peak_bytes
+
+
+def rematerialised(params: dict[str, Any], x: Any) -> Any:
+    def loss(params: dict[str, Any]) -> Any:
+        y = x
+        for _ in range(4):
+            y = jax.checkpoint(models.block)(params, y)
+        return jnp.mean(y * y)
+
+    return jax.grad(loss)(params)
+
+
+def test_rematerialisation_saves_where_barriers_are_kept() -> None:
+    done = models.partitioned(
+        rematerialised, (models.BATCH,), device="cpu", args=models.args(batch=2048)
+    )
+    dropped = done.estimate.peak_bytes
+    assert dropped == pytest.approx(xla_bytes(done), rel=0.25)
+    keeping = replace(partir.devices["cpu"], keeps_barriers=True)
+    assert done.estimate_on(keeping).peak_bytes < 0.8 * dropped
+
+
+def test_results_lend_their_buffers_to_nothing_larger() -> None:
+    def small_results(x: Any, w: Any) -> Any:
+        y = jnp.tanh(x @ w)
+        return [y[n] * 2 for n in range(8)], (y @ w)[0]
+
+    x, w = models.f32((256, 256), "float32"), models.f32((256, 256), "float32")
+    done = partir.partition(small_results, {"B": 1}, [], args=(x, w), device="cpu")
+    assert done.estimate.temporary_bytes >= 2 * 256 * 256 * 4
+    assert done.estimate.peak_bytes == pytest.approx(xla_bytes(done), rel=0.25)
 
 
 def test_donating_saves_the_results_memory() -> None:

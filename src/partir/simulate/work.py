@@ -9,6 +9,7 @@ functions counted separately, no flops for moving data. Functions that XLA expan
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -276,13 +277,28 @@ def cube(flops: float) -> tuple[int, int, int, int] | None:
     return (1, size, size, size) if size else None
 
 
+_DECOMPOSITIONS = re.compile(
+    "getrf|geqr|potrf|syevd|heevd|gesdd|gesvd|geev|gees|gehrd|sytrd|hetrd|trsm|orgqr|"
+    "ungqr|^Qr$|^Eigh$|LuDecomposition|Householder|Cholesky"
+)
+
+
 @work("custom_call")
 def call(nest: Nest) -> Work:
-    """What was counted in a function that is kept whole; nobody knows the others."""
-    flops = float(nest.attrs.get(FLOPS, "0").strip('"'))
-    products = float(nest.attrs.get(PRODUCTS, "0").strip('"'))
-    share = math.prod(loop.size for loop in nest.loops)
-    return Work(flops / share, 0, cube(products / share))
+    """What was counted in a function that is kept whole; nobody knows the others.
+
+    Decompositions take time, of the order of n^3, but XLA counts no flops for them.
+    """
+    if FLOPS in nest.attrs:
+        flops = float(nest.attrs[FLOPS].strip('"'))
+        products = float(nest.attrs.get(PRODUCTS, "0").strip('"'))
+        share = math.prod(loop.size for loop in nest.loops)
+        return Work(flops / share, 0, cube(products / share))
+    target = nest.attrs.get("call_target_name", "").strip('"')
+    shape = nest.operand_types[0].shape if nest.operand_types else ()
+    if len(shape) > 1 and _DECOMPOSITIONS.search(target):
+        return Work(0, 0, cube(2.0 * math.prod(shape) * min(shape[-2:])))
+    return _NOTHING
 
 
 # Linear algebra
