@@ -19,11 +19,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import statistics
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from typing import Any
 
 FLAG = "--xla_force_host_platform_device_count=8"
@@ -278,11 +280,19 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
+def versions() -> dict[str, str]:
+    """Of what the figures depend on."""
+    python = platform.python_version()
+    names = ("jax", "jaxlib", "numpy")
+    return {"python": python, **{name: version(name) for name in names}}
+
+
 def main(argv: list[str] | None = None) -> int:
     """Compare what was asked for and print it."""
     options = parse_arguments(argv)
-    found: dict[str, Any] = {"jax": jax.__version__, "date": time.strftime("%Y-%m-%d")}
-    texts = [f"jax {found['jax']}, {found['date']}, {DEVICES} virtual CPU devices"]
+    found: dict[str, Any] = {"date": time.strftime("%Y-%m-%d"), **versions()}
+    shown_versions = ", ".join(f"{k} {v}" for k, v in versions().items())
+    texts = [f"{found['date']}: {shown_versions}; {DEVICES} virtual CPU devices"]
     if "flops" in options.what or "memory" in options.what:
         static = list(compare_static(options.device))
         found["static"] = [asdict(row) for row in static]
