@@ -164,7 +164,7 @@ def time_model(model: Any, device: Any, rounds: int, clock: Any) -> list[Timed]:
     times: list[list[float]] = [[] for _ in listed]
     for _ in range(rounds):
         for number, (_, done, compiled) in enumerate(listed):
-            times[number] += _time_steps(done, compiled, clock)
+            times[number] += time_steps(done, compiled, clock)
     return [
         Timed(
             model=model.name,
@@ -178,7 +178,7 @@ def time_model(model: Any, device: Any, rounds: int, clock: Any) -> list[Timed]:
     ]
 
 
-def _time_steps(done: Any, compiled: Any, clock: Any, count: int = 3) -> list[float]:
+def time_steps(done: Any, compiled: Any, clock: Any, count: int = 3) -> list[float]:
     """Seconds of a few steps after a first one, on state made for them."""
     shapes = compiled.plan.in_avals
     leaves = [jnp.ones(a.shape, a.dtype) * (a.dtype == jnp.float32) for a in shapes]
