@@ -1,12 +1,12 @@
 """Found strategies, run: does a predicted gain over the experts show in measured time?
 
-    python -m benchmarks.found_runs [--models mlp,mixer] [--evaluations 300] [--rounds 4]
+    python -m benchmarks.found_runs [--models mlp,mixer] [--evaluations 300]
 
 Models of `benchmarks.models.suite` at sizes that eight virtual CPU devices can run, on
 one mesh, under a spec that is calibrated just before (see `simulator_accuracy` for what
 that measures). For each: the expert schedule predicted best, and what the search finds;
-predicted and measured, all in turn so that they see the same noise, and whether one step
-gives the loss of one device.
+predicted and measured, all in turn so that they see the same noise, and whether one
+step gives the loss of one device.
 """
 
 from __future__ import annotations

@@ -88,6 +88,8 @@ class _Lowering:
             self.use(port.value, tiling, None)
             for port, tiling in zip(program.results, out_tilings, strict=True)
         )
+        self.home.clear()
+        del self.home.lowering  # else both wait for the garbage collector
         return SpmdProgram(
             program=program,
             mesh=self.mesh,
