@@ -179,7 +179,7 @@ PROGRAMS: dict[Callable[..., Any], tuple[Any, ...]] = {
 @pytest.mark.parametrize("fn", PROGRAMS, ids=lambda fn: fn.__name__)
 def test_as_on_one_device(fn: Callable[..., Any]) -> None:
     args = PROGRAMS[fn]
-    expected = jax.tree.leaves(jax.jit(fn)(*args))
+    expected = jax.tree.leaves(jax.jit(fn, compiler_options=QUICK)(*args))
     program = partir.trace(fn, *args)
     for make, seed in ((random_schedule, 1), (inner_schedule, 2)):
         record = partir.partition(
