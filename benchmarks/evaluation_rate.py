@@ -6,7 +6,8 @@ One decision is one more move after another one: the partition copied, the move 
 and propagated, lowered, rewritten, its time and memory estimated. Nothing is read from
 the search's own cache. Moves are of three kinds: *batch* tiles inputs, *model* tiles
 weights along a named dimension, *ZeRO* tiles state by whatever dimension divides. The
-rate is one over the mean of the three. The unfolded program, all layers of it, takes
+rate is one over the mean of the three, and the time of a million additions says how
+fast the core was meanwhile. The unfolded program, all layers of it, takes
 the same decisions for comparison.
 """
 
@@ -120,6 +121,17 @@ def time_whole(
     return watch
 
 
+def pace() -> float:
+    """CPU milliseconds of a million additions, at best: how fast this core is now."""
+    found = []
+    for _ in range(5):
+        total, started = 0, time.process_time()
+        for number in range(1_000_000):
+            total += number
+        found.append(1e3 * (time.process_time() - started))
+    return min(found)
+
+
 def measure(layers: int, count: int, whole: int) -> dict[str, Any]:
     """Milliseconds of each kind, and decisions per second."""
     problem, start = build(layers)
@@ -138,6 +150,7 @@ def measure(layers: int, count: int, whole: int) -> dict[str, Any]:
         "ops": len(problem.folded.source.ops),
         "folded_ops": len(problem.folded.program.ops),
         "kinds": rows,
+        "pace": pace(),
     }
     for which in ("folded", "whole") if whole else ("folded",):
         times = [rows[kind][which] for kind in KINDS]
@@ -157,7 +170,8 @@ def show(found: dict[str, Any]) -> str:
     header = ["milliseconds", "decisions", "folded, CPU", "wall", "whole, CPU", "wall"]
     title = (
         f"{found['layers']} layers: {found['ops']} ops, "
-        f"folded {found['folded_ops']}; mesh {AXES}, {DEVICE}"
+        f"folded {found['folded_ops']}; mesh {AXES}, {DEVICE}; "
+        f"a million additions take {found['pace']:.0f} ms"
     )
     return f"{title}\n{format_table(header[: 2 + len(rates)], body)}"
 

@@ -65,6 +65,15 @@ class _Homes(dict[int, int]):
         return value
 
 
+def _ends_here(nest: Nest) -> bool:
+    """Whether results need no reduction."""
+    found = nest.cache.get("ends here")
+    if found is None:
+        found = not any(nest.pending) and not runs_once(nest.signature)
+        nest.cache["ends here"] = found
+    return bool(found)
+
+
 class _Lowering:
     def __init__(self, state: State) -> None:
         self.state = state
@@ -172,7 +181,7 @@ class _Lowering:
         self.types += nest.result_types
         results = tuple(range(first, len(self.types)))
         self.ops.append(Compute(index, nest, operands, results))
-        ends_here = not any(nest.pending) and not runs_once(op.signature)
+        ends_here = _ends_here(nest)
         for position, source in enumerate(op.results):
             value = results[position]
             if not ends_here:
