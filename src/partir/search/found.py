@@ -114,7 +114,7 @@ def _named_apart(found: list[Decision]) -> list[Decision]:
 
 def _label(moves: Moves, move: Move, state: State, taken: dict[int, int]) -> str:
     if move.loops:
-        return "inputs and weights (expert-parallel-like)" if taken else "stuck ops"
+        return "inputs and weights at once" if taken else "stuck ops"
     if move.whole:
         return "sharded optimizer state (ZeRO-2-like)"
     kept = [v for v in taken if v in moves.state_values]
