@@ -20,6 +20,8 @@ from partir.search.problem import Outcome, Path, Problem
 
 _EXPLORE = 0.35
 _DEPTH = 12
+_WIDTH = 6  # moves tried at each step of a walk
+_NOISE = 0.02  # on what moves have gained, so that seeds differ
 
 
 @dataclass
@@ -89,7 +91,7 @@ class TreeSearch:
         improved: Path | None = None
         while budget.left(self.problem.evaluations) and not root.done:
             if improved != self.best.path:
-                improve(self.problem, self.best, budget)
+                improve(self.problem, self.best, budget, self.random)
                 improved = self.best.path
             self._simulate(root, budget)
         return self.best
@@ -183,7 +185,7 @@ class TreeSearch:
 
     def _promising(self, moves: list[Move]) -> int:
         noise = self.random.random
-        scores = [self.gains.of(move) + 0.005 * noise() for move in moves]
+        scores = [self.gains.of(move) + _NOISE * noise() for move in moves]
         return max(range(len(moves)), key=scores.__getitem__)
 
     def _try(self, node: _Node, move: Move) -> _Node | None:
@@ -201,17 +203,24 @@ class TreeSearch:
         return made
 
     def _walk(self, node: _Node, line: list[_Node], budget: Budget) -> float:
-        """A few more moves, as long as they gain."""
+        """Further down, each time by the best of a few moves, as long as they gain.
+
+        Every other walk goes as if memory did not matter: what is fast comes first,
+        what makes it fit later.
+        """
+        quality = self.random.choice((_score, _speed))
         best = node.outcome.score
-        for _ in range(self.random.randint(0, 3)):
-            if not budget.left(self.problem.evaluations):
-                break
-            made = self._expand(node)
-            if made is None or made in line:
-                break
-            line.append(made)
-            best = max(best, made.outcome.score)
-            if made.outcome.score < node.outcome.score:
-                break
-            node = made
-        return best
+        while True:
+            for _ in range(_WIDTH):
+                if budget.left(self.problem.evaluations):
+                    self._expand(node)
+            others = [c for _, c in node.children if c not in line]
+            next_ = max(others, key=lambda c: quality(c.outcome), default=node)
+            best = max([best, *(c.outcome.score for c in others)])
+            if quality(next_.outcome) <= quality(node.outcome) * (1 + 1e-6):
+                if quality is _score:
+                    return best
+                quality = _score  # fast; now make it fit
+                continue
+            node = next_
+            line.append(node)
