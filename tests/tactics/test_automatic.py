@@ -38,7 +38,7 @@ def partition(*tactics: Any, step: Any = None, args: Any = None) -> partir.Parti
 
 @functools.cache
 def found() -> tuple[partir.Partitioned, partir.AutomaticPartition]:
-    tactic = auto(evaluations=250)
+    tactic = auto(evaluations=160)
     return partition(tactic), tactic
 
 
@@ -163,7 +163,7 @@ def test_a_pattern_that_matches_nothing_is_refused() -> None:
 
 
 def test_goals() -> None:
-    fast, small = auto(evaluations=80), auto(evaluations=80, goal="memory")
+    fast, small = auto(evaluations=40), auto(evaluations=40, goal="memory")
     quick, little = partition(fast).estimate, partition(small).estimate
     assert little.peak_bytes <= quick.peak_bytes
     asked: list[Any] = []
@@ -238,7 +238,7 @@ def test_names_and_order_do_not_matter() -> None:
         f"out/0/{number}": f"values/{order.index(place)}"
         for number, place in enumerate(carried)
     }
-    tactic = auto(evaluations=250)
+    tactic = auto(evaluations=160)
     done = partir.partition(
         shuffled,
         MESH,

@@ -7,7 +7,7 @@ import random
 from partir.search.best import Best, Budget
 from partir.search.problem import Outcome, Path, Problem
 
-_MOST = 120  # neighbours that are tried in a row without a gain
+_MOST = 80  # neighbours that are tried in a row without a gain
 
 
 def improve(problem: Problem, best: Best, budget: Budget, order: random.Random) -> None:

@@ -21,6 +21,8 @@ from partir.search.problem import Outcome, Path, Problem
 _EXPLORE = 0.35
 _DEPTH = 12
 _WIDTH = 6  # moves tried at each step of a walk
+_TURN = 60  # evaluations before the best is improved again
+_IDLE = 20  # such turns in a row without anything new
 _NOISE = 0.02  # on what moves have gained, so that seeds differ
 
 
@@ -88,12 +90,18 @@ class TreeSearch:
         root = self._node((), self.problem.outcome(self.problem.start))
         self._descend(root, budget, _score)
         self._descend(self._descend(root, budget, _speed), budget, _score)
-        improved: Path | None = None
-        while budget.left(self.problem.evaluations) and not root.done:
-            if improved != self.best.path:
-                improve(self.problem, self.best, budget, self.random)
-                improved = self.best.path
-            self._simulate(root, budget)
+        idle = 0
+        while idle < _IDLE and not root.done:
+            before = self.problem.evaluations
+            improve(self.problem, self.best, budget, self.random)
+            for _ in range(_TURN):
+                used = self.problem.evaluations
+                if root.done or used >= before + _TURN or not budget.left(used):
+                    break
+                self._simulate(root, budget)
+            if not budget.left(self.problem.evaluations):
+                break
+            idle = idle + 1 if self.problem.evaluations == before else 0
         return self.best
 
     def _descend(self, node: _Node, budget: Budget, quality: Quality) -> _Node:
