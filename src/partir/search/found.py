@@ -78,8 +78,8 @@ def _decision(
     loops = {
         member: number
         for node, factor in move.loops
-        if not earlier.chosen[move.axis][node] and state.chosen[move.axis][node]
-        if (number := earlier.nests[node].factor_like(factor)) is not None
+        if not earlier.chosen[move.axis][node]
+        if (number := move.fitting(earlier, node, factor)) is not None
         for member in folded.node_members(node)
     }
     label = _label(problem.moves, move, state, taken)

@@ -63,12 +63,17 @@ class Move:
             state.epoch += 1
         return changed
 
-    def _enter(self, state: State, node: int, factor: Factor) -> bool:
+    def fitting(self, state: State, node: int, factor: Factor) -> int | None:
+        """Number of the loop if the op can have it on this axis."""
         nest, size = state.nests[node], state.mesh.axes[self.axis]
         number = nest.factor_like(factor)
+        if number is None or nest.factors[number].size % size:
+            return None
+        return number
+
+    def _enter(self, state: State, node: int, factor: Factor) -> bool:
+        number = self.fitting(state, node, factor)
         if number is None or state.chosen[self.axis][node]:
-            return False
-        if nest.factors[number].size % size:
             return False
         state.enter(node, number, self.axis, Origin(state.step))
         return True

@@ -58,7 +58,8 @@ def _wider(name: str) -> Iterator[str]:
     """Patterns that match a name, with numbers and leading parts left open."""
     sign, parts = name[:1] == "%", name.removeprefix("%").split("/")
     open_ = ["*" if re.search(r"\d", part) else part for part in parts]
-    variants: Iterable[list[str]] = (open_, parts)
+    numbers = [re.sub(r"\d+", "*", part) for part in parts]
+    variants: Iterable[list[str]] = (open_, numbers, parts)
     mark = "%" if sign else ""
     for variant in variants:
         if variant != parts:
