@@ -1,4 +1,4 @@
-"""Moves as manual tactics: the same partition of the whole program, whatever divides."""
+"""Moves as manual tactics: the same partition of the whole, whatever divides."""
 
 from __future__ import annotations
 
