@@ -35,7 +35,7 @@ class Progress:
 
 
 Listener = Callable[[Progress], None]
-_LEADERS = 4  # kept to be confirmed on the whole program
+_LEADERS = 6  # kept to be confirmed on the whole program
 
 
 class Best:

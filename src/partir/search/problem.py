@@ -162,12 +162,18 @@ class Problem:
 
     @cached_property
     def fixed(self) -> tuple[Move, ...]:
-        """Moves that change something, one for each partition that they lead to."""
+        """Moves that change something, those that say the same once.
+
+        Moves that lead to one partition from the start may differ after another.
+        """
         different: dict[object, Move] = {}
         for move in self.moves.fixed:
-            state = self.follow((), move)
-            if state is not None:
-                different.setdefault(hash(self.fingerprint(state)), move)
+            if self.follow((), move) is not None:
+                fitting = tuple(
+                    (v, d) for v, d in move.tiles if self.start.divides(v, d, move.axis)
+                )
+                said = (move.axis, frozenset(fitting), frozenset(move.whole))
+                different.setdefault((*said, move.loops), move)
         return tuple(different.values())
 
     def candidates(self, path: Path) -> list[Move]:

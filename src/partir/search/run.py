@@ -16,6 +16,8 @@ from partir.simulate.devices import DeviceSpec
 from partir.simulate.estimate import Estimate
 from partir.spmd.stages import lower_state
 
+_NEAR = 0.97  # of the best folded score: the whole program may rank these otherwise
+
 
 @dataclass(frozen=True)
 class Result:
@@ -93,7 +95,9 @@ def _confirmed(
 ) -> Result:
     """The best of the leaders on the whole program."""
     found: Result | None = None
-    for path, folded in best.leaders():
+    leaders = best.leaders()
+    near = [one for one in leaders if one[1].score >= leaders[0][1].score * _NEAR]
+    for path, folded in near:
         made = tuple(decisions(problem, path))
         whole = state.copy()
         for decision in made:
@@ -112,7 +116,5 @@ def _confirmed(
         )
         if found is None or outcome.score > found.outcome.score:
             found = result
-        if found.outcome.score >= folded.score * 0.98:
-            break  # the whole program agrees; what follows is worse anyway
     assert found is not None
     return found
