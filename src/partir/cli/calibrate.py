@@ -11,6 +11,7 @@ from typing import Any
 from partir.cli.sources import progress
 from partir.errors import PartitionError
 from partir.execute.measure import machine, measure_all, start_devices
+from partir.files import write_whole
 from partir.report.table import aligned
 from partir.simulate.calibration import Fit, Measurement, fit_spec
 from partir.simulate.devices import user_folder
@@ -63,11 +64,9 @@ def run_calibrate(args: Namespace) -> None:
 def _write(path: Path, fit: Fit) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(path.name + ".part")
-        part.write_text(fit.spec.to_toml())
-        part.replace(path)
     except OSError as error:
         raise PartitionError(f"can't write {path}: {error.strerror}") from None
+    write_whole(path, fit.spec.to_toml())
 
 
 def _row(one: Measurement, predicted: float) -> list[str]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from pathlib import Path
 
 from partir.cli.sources import partition_arguments
 from partir.errors import PartitionError
+from partir.files import write_whole
 from partir.simulate.specs import devices
 
 
@@ -28,14 +28,8 @@ def run_export(args: Namespace) -> None:
     if args.output == "-":
         sys.stdout.buffer.write(data)
         return
-    target = Path(args.output)
-    part = target.with_name(target.name + ".part")
-    try:
-        part.write_bytes(data)
-        part.replace(target)
-    except OSError as error:
-        raise PartitionError(f"can't write {target}: {error.strerror}") from None
+    write_whole(args.output, data)
     counts = ", ".join(
         f"{n} {kind}" for kind, n in partitioned.collectives.items() if n
     )
-    print(f"wrote {target}: {counts or 'no collectives'}", file=sys.stderr)
+    print(f"wrote {args.output}: {counts or 'no collectives'}", file=sys.stderr)

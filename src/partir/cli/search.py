@@ -11,6 +11,7 @@ from typing import Any
 from partir.api.partitioned import Partitioned
 from partir.cli.sources import partition_arguments
 from partir.errors import PartitionError
+from partir.files import write_whole
 from partir.mesh import Mesh
 from partir.search.found import actions_text
 from partir.search.methods import METHODS
@@ -62,18 +63,21 @@ def run_search(args: Namespace) -> None:
     if args.show_actions:
         _show_actions(args)
         return
+    if args.output and not Path(args.output).parent.is_dir():  # before, not after
+        raise PartitionError(f"can't write {args.output}: no such folder")
     auto = _tactic(args)
     partitioned = partition_arguments(args, [auto])
     assert auto.result is not None
     source = schedule_source(auto.found, _title(args, auto))
     if args.output:
-        _write(Path(args.output), source)
+        write_whole(args.output, source)
     if args.json:
         print(json.dumps(_as_data(auto), indent=1))
         return
     print(partitioned)
     print()
-    print("\n".join(map(tactic_source, auto.found)))
+    nothing = f"no decision over {', '.join(auto.axes)} makes it better"
+    print("\n".join(map(tactic_source, auto.found)) or nothing)
     print()
     print(f"{auto.result.evaluations} partitions tried")
     if args.output:
@@ -113,15 +117,6 @@ def _title(args: Namespace, auto: AutomaticPartition) -> str:
         f"Predicted: {outcome.seconds * 1e3:.4g} ms per step, "
         f"{outcome.peak_bytes / 1e9:.3g} GB per device.\n"
     )
-
-
-def _write(target: Path, text: str) -> None:
-    part = target.with_name(target.name + ".part")
-    try:
-        part.write_text(text)
-        part.replace(target)
-    except OSError as error:
-        raise PartitionError(f"can't write {target}: {error.strerror}") from None
 
 
 def _as_data(auto: AutomaticPartition) -> dict[str, Any]:

@@ -24,10 +24,10 @@ from partir.simulate.communication import Network
 from partir.simulate.devices import DeviceSpec
 from partir.simulate.kernels import Fuser, Kernel, Kernels
 from partir.simulate.loans import Sizes, size_class
-from partir.simulate.memory import Lives, aliases, to_copy
+from partir.simulate.memory import Lives, lives_of
 from partir.simulate.order import scheduled
-from partir.simulate.time import Clock
-from partir.spmd.program import KINDS, SLICE, Collective, Compute, SpmdOp, SpmdProgram
+from partir.simulate.time import Clock, on_streams
+from partir.spmd.program import Collective, Compute, SpmdOp, SpmdProgram
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,7 @@ class FoldedEstimate:
     @cached_property
     def collectives(self) -> dict[str, int]:
         """Executed counts on one device."""
-        counts = dict.fromkeys(KINDS, 0)
-        for op, trips in self.program.walk():
-            if isinstance(op, Collective) and op.kind != SLICE:
-                counts[op.kind] += trips * self.times.of(op)
-        return counts
+        return self.program.count(self.times.of)
 
     @cached_property
     @collection_paused
@@ -110,21 +106,20 @@ class FoldedEstimate:
         )
         kernels, weights = self._kernels.kernels, self._weights
         durations = [self._duration(clock, kernel) for kernel in kernels]
-        whole = _streams(kernels, durations, clock.overlap)
+        _, whole = on_streams(kernels, durations, clock.overlap)
         seconds = whole
         for weight in sorted(set(weights) - {1}):
             without = [
                 -1.0 if w == weight else d
                 for d, w in zip(durations, weights, strict=True)
             ]
-            seconds += (weight - 1) * (
-                whole - _streams(kernels, without, clock.overlap)
-            )
+            _, rest = on_streams(kernels, without, clock.overlap)
+            seconds += (weight - 1) * (whole - rest)
         self._sums = _sums(kernels, durations, weights)
         return seconds + self.device.step_seconds
 
     def _duration(self, clock: Clock, kernel: Kernel) -> float:
-        if type(kernel.op) is Compute:
+        if type(kernel.op) is Compute and not kernel.moves:
             return clock.compute_seconds(kernel)
         weights = [self.times.of(op) for op in kernel.members]
         if len(set(weights)) < 2:
@@ -161,19 +156,13 @@ class FoldedEstimate:
         """Most memory that one device needs at a time."""
         program, block, times = self.program, self._kernels, self.times
         types, body = program.types, program.body
-        successors, own = aliases(program, block, self.donated)
-        copied = to_copy(block, successors)
-        lives = Lives(block, types, self._scheduled, False)
-        argument_times = dict(zip(body.arguments, times.arguments, strict=True))
-        for value in copied:
-            size, count = types[value].bytes, argument_times[value]
-            lives.add(size, 0, lives.last.get(value, 0), count)
-            lives.lend(size, 1, lives.born[successors[value]], count)
-        for number in own:
-            result = block.results[number]
-            if result in lives.born:
-                size = types[body.results[number]].bytes
-                lives.lend(size, 0, lives.born[result], times.results[number])
+        lives, own, _ = lives_of(
+            program,
+            block,
+            self.donated,
+            self._scheduled,
+            (times.arguments, times.results),
+        )
         arguments = sum(
             types[v].bytes * w
             for v, w in zip(body.arguments, times.arguments, strict=True)
@@ -267,35 +256,6 @@ class _Passes:
 
 
 _GAP = 16  # kernels
-
-
-def _streams(
-    kernels: Sequence[Kernel], durations: Sequence[float], overlap: bool
-) -> float:
-    """End of the last kernel; a negative duration is a kernel left out."""
-    ready: dict[int, float] = {}
-    computed = communicated = 0.0
-    get = ready.get
-    for kernel, seconds in zip(kernels, durations, strict=True):
-        if seconds < 0:
-            continue
-        moves = bool(kernel.members) and overlap
-        start = communicated if moves else computed
-        for value in kernel.reads:
-            at = get(value, 0.0)
-            if at > start:
-                start = at
-        if kernel.inner:  # a loop has both streams for itself
-            start = max(start, computed, communicated)
-            communicated = start + seconds
-        end = start + seconds
-        if moves:
-            communicated = end
-        else:
-            computed = end
-        for value in kernel.writes:
-            ready[value] = end
-    return max(computed, communicated)
 
 
 def _sums(

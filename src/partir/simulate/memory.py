@@ -62,18 +62,7 @@ def peak_memory(
 ) -> Peak:
     """Peak of a program whose kernels are in order; `schedule` orders loops' bodies."""
     types = program.types
-    successors, own = aliases(program, block, donated)
-    copied = tuple(to_copy(block, successors))
-    lives = Lives(block, types, schedule, is_body=False)
-    for value in copied:
-        size = types[value].bytes
-        lives.add(size, 0, lives.last.get(value, 0))
-        lives.lend(size, 1, lives.born[successors[value]])
-    for number in own:
-        result = block.results[number]
-        if result in lives.born:
-            size = types[program.body.results[number]].bytes
-            lives.lend(size, 0, lives.born[result])
+    lives, own, copied = lives_of(program, block, donated, schedule)
     temporary, at = lives.peak()
     return Peak(
         sum(types[v].bytes for v in program.body.arguments),
@@ -85,7 +74,36 @@ def peak_memory(
     )
 
 
-def aliases(
+def lives_of(
+    program: SpmdProgram,
+    block: Kernels,
+    donated: Sequence[bool],
+    schedule: Callable[[Kernels], Kernels],
+    times: tuple[Sequence[int], Sequence[int]] | None = None,
+) -> tuple[Lives, list[int], tuple[int, ...]]:
+    """Live ranges, the results with their own buffers, the arguments to be copied.
+
+    `times` is how many arguments, and results, each stands for; one by default.
+    """
+    types, body = program.types, program.body
+    successors, own = _aliases(program, block, donated)
+    copied = tuple(_to_copy(block, successors))
+    lives = Lives(block, types, schedule, is_body=False)
+    arguments, results = times or ((1,) * len(body.arguments), (1,) * len(body.results))
+    count = dict(zip(body.arguments, arguments, strict=True))
+    for value in copied:
+        size = types[value].bytes
+        lives.add(size, 0, lives.last.get(value, 0), count[value])
+        lives.lend(size, 1, lives.born[successors[value]], count[value])
+    for number in own:
+        result = block.results[number]
+        if result in lives.born:
+            size = types[body.results[number]].bytes
+            lives.lend(size, 0, lives.born[result], results[number])
+    return lives, own, copied
+
+
+def _aliases(
     program: SpmdProgram, block: Kernels, donated: Sequence[bool]
 ) -> tuple[dict[int, int], list[int]]:
     """Donated arguments with the results that take their place, as jax pairs them.
@@ -114,7 +132,7 @@ def aliases(
     return pairs, own
 
 
-def to_copy(block: Kernels, successors: dict[int, int]) -> list[int]:
+def _to_copy(block: Kernels, successors: dict[int, int]) -> list[int]:
     """Donated arguments that some kernel may still read when they are overwritten."""
     maker: dict[int, int] = {}
     readers: dict[int, list[int]] = {}

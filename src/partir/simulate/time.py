@@ -53,25 +53,22 @@ class Clock:
 
     def run(self, block: Kernels) -> Run:
         """All kernels of a block that is in order."""
-        ready: dict[int, float] = {}
-        free = {COMPUTE: 0.0, COMMUNICATION: 0.0}
-        events: list[Event] = []
-        compute: list[Cost] = []
-        for kernel in block.kernels:
-            cost, seconds, inner = self.kernel(kernel)
-            stream = COMMUNICATION if kernel.members and self.overlap else COMPUTE
-            start = free[stream]
-            for value in kernel.reads:
-                if ready.get(value, 0.0) > start:
-                    start = ready[value]
-            if kernel.inner:  # a loop has both streams for itself
-                start = max(start, *free.values())
-                free[COMMUNICATION] = start + seconds
-            free[stream] = start + seconds
-            ready.update(dict.fromkeys(kernel.writes, start + seconds))
-            events.append(Event(kernel.op, stream, start, seconds, inner))
-            compute.append(cost)
-        return Run(total(compute), max(free.values()), tuple(events))
+        found = [self.kernel(kernel) for kernel in block.kernels]
+        durations = [seconds for _, seconds, _ in found]
+        starts, end = on_streams(block.kernels, durations, self.overlap)
+        events = [
+            Event(
+                kernel.op,
+                COMMUNICATION if kernel.members and self.overlap else COMPUTE,
+                start,
+                seconds,
+                inner,
+            )
+            for kernel, start, (_, seconds, inner) in zip(
+                block.kernels, starts, found, strict=True
+            )
+        ]
+        return Run(total([cost for cost, *_ in found]), end, tuple(events))
 
     def kernel(self, kernel: Kernel) -> tuple[Cost, float, tuple[Event, ...]]:
         """Cost and time of a kernel; a loop's are its body's times its trips."""
@@ -165,6 +162,38 @@ class Clock:
         types = self.types[op.operand], self.types[op.result]
         whole = max(types, key=lambda type_: type_.bytes)
         return whole.bytes if math.prod(whole.shape[: op.dim]) > 1 else 0.0
+
+
+def on_streams(
+    kernels: Sequence[Kernel], durations: Sequence[float], overlap: bool
+) -> tuple[list[float], float]:
+    """When each kernel starts, and when the last ends.
+
+    A negative duration is a kernel left out.
+    """
+    ready: dict[int, float] = {}
+    computed = communicated = 0.0
+    starts = []
+    for kernel, seconds in zip(kernels, durations, strict=True):
+        moves = bool(kernel.members) and overlap
+        start = communicated if moves else computed
+        for value in kernel.reads:
+            at = ready.get(value, 0.0)
+            if at > start:
+                start = at
+        if kernel.inner:  # a loop has both streams for itself
+            start = max(start, computed, communicated)
+        starts.append(start)
+        if seconds < 0:
+            continue
+        end = start + seconds
+        if moves or kernel.inner:
+            communicated = end
+        if not moves:
+            computed = end
+        for value in kernel.writes:
+            ready[value] = end
+    return starts, max(computed, communicated)
 
 
 def total(costs: Sequence[Cost]) -> Cost:

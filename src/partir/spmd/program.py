@@ -7,7 +7,7 @@ block. Frozen: rewrites build new blocks.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -120,14 +120,18 @@ class SpmdProgram:
     @cached_property
     def collectives(self) -> dict[str, int]:
         """Executed counts on one device, all kinds present."""
+        return self.count(lambda op: 1)
+
+    def count(self, times: Callable[[SpmdOp], int]) -> dict[str, int]:
+        """Executed counts if each op stands for so many."""
         counts = dict.fromkeys(KINDS, 0)
         for op, trips in self.walk():
             if isinstance(op, Collective):
                 if op.kind != SLICE:
-                    counts[op.kind] += trips
+                    counts[op.kind] += trips * times(op)
             elif isinstance(op, Compute) and op.nest.signature.lambdas:
                 for move in moves(op.nest.signature):
-                    counts[move.kind] += trips * move.times
+                    counts[move.kind] += trips * move.times * times(op)
         return counts
 
     @cached_property

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from partir.errors import PartitionError
+from partir.files import write_whole
 from partir.partition.actions import Action, Kind, Partition
 from partir.partition.given import ModelDecisions
 from partir.partition.patterns import pattern_text
@@ -114,13 +115,7 @@ def save_schedule(schedule: Schedule, path: str | os.PathLike[str]) -> None:
         for tactic in schedule.flat()
     ]
     text = json.dumps({"format": _FORMAT, "tactics": tactics}, indent=1)
-    target = Path(path)
-    part = target.with_name(target.name + ".part")
-    try:
-        part.write_text(text + "\n")
-        part.replace(target)
-    except OSError as error:
-        raise PartitionError(f"can't write {target}: {error.strerror}") from None
+    write_whole(path, text + "\n")
 
 
 def load_schedule(path: str | os.PathLike[str]) -> Schedule:
