@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import pairwise
 
 from partir.ir.core import Annotation, Op, Port, Program, Region, Tie
@@ -44,11 +43,6 @@ class Folded:
     def node_members(self, node: int) -> tuple[int, ...]:
         """Nodes of the source that a node stands for."""
         return self.op_members.get(node, (self.nodes[node],))
-
-    @cached_property
-    def representative(self) -> dict[int, int]:
-        """The value of `program` that stands for each value of `source`."""
-        return {v: n for n, members in enumerate(self.members) for v in members}
 
 
 def fold(program: Program, state: State | None = None) -> Folded:

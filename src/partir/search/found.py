@@ -9,6 +9,7 @@ from partir.partition.state import State
 from partir.rules.nest import UNDECIDED
 from partir.search.moves import Move, Moves
 from partir.search.problem import Outcome, Path, Problem
+from partir.simulate.fusion import changes_form, is_light
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,25 +133,18 @@ def _label(moves: Moves, move: Move, state: State, taken: dict[int, int]) -> str
 def _split(state: State, value: int, axis: str) -> bool:
     """Whether what reads a value loops over its tiles, rather than gathering them."""
     graph = state.graph
-    readers = [
-        node for node in graph.neighbours[value] if value in graph.operands[node]
-    ]
-    heavy = [n for n in readers if graph.signatures[n].name in _HEAVY]
-    through = [
-        result
-        for node in readers
-        if graph.signatures[node].name in ("convert", "reshape", "transpose")
-        for result in graph.results[node]
-    ]
-    for node in heavy:
-        position = graph.operands[node].index(value)
-        for loop in state.nests[node].loops:
-            if loop.axis == axis and loop.factor.operands[position] is not None:
+    for node in graph.neighbours[value]:
+        if value not in graph.operands[node]:
+            continue
+        nest, position = state.nests[node], graph.operands[node].index(value)
+        if changes_form(graph.nests[node]):
+            if any(_split(state, result, axis) for result in graph.results[node]):
                 return True
-    return any(_split(state, result, axis) for result in through)
-
-
-_HEAVY = ("dot_general", "convolution", "gather", "ragged_dot", "while")
+        elif not is_light(graph.nests[node]):
+            for loop in nest.loops:
+                if loop.axis == axis and loop.factor.operands[position] is not None:
+                    return True
+    return False
 
 
 def _subject(problem: Problem, move: Move) -> str:

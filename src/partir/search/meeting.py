@@ -15,11 +15,9 @@ from partir.partition.graph import Graph
 from partir.rules.factor import Factor
 from partir.rules.nest import Nest
 from partir.search.dimensions import Dim
-from partir.simulate.fusion import Role, role_of
+from partir.simulate.fusion import changes_form, is_light
 
 Loops = tuple[tuple[int, Factor], ...]  # node, the loop that it gets
-
-_LIGHT = (Role.CHEAP, Role.COSTLY, Role.VIEW)
 
 
 def meeting_loops(
@@ -81,14 +79,14 @@ class _Meeting:
             value = todo.pop()
             for node in self.graph.neighbours[value]:
                 single = self.graph.operands[node] == (value,)
-                if single and self.graph.signatures[node].name in _TURNS:
+                if single and changes_form(self._nest(node)):
                     fresh = set(self.graph.results[node]) - found
                     found |= fresh
                     todo += fresh
         return found
 
     def _heavy(self, node: int) -> bool:
-        return role_of(self._nest(node)) not in _LIGHT
+        return not is_light(self._nest(node))
 
     def _nest(self, node: int) -> Nest:
         return self.graph.nests[node]
@@ -134,6 +132,3 @@ class _Meeting:
         own = self._values([node])
         around = operands + self.graph.results[node]
         return all(v in values or v in own or not types[v].shape for v in around)
-
-
-_TURNS = ("convert", "transpose", "reshape")

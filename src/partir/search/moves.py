@@ -21,7 +21,7 @@ from partir.rules.nest import UNDECIDED
 from partir.search.dimensions import Dim, Name, Names
 from partir.search.fold import Folded
 from partir.search.meeting import Loops, meeting_loops
-from partir.simulate.fusion import Role, role_of
+from partir.simulate.fusion import changes_form, is_light
 
 _LARGE = 1 / 64  # of the largest argument
 _MOST_NAMES = 16  # named dimensions of state that are tried, those of most bytes
@@ -128,36 +128,24 @@ class Moves:
         return alike or {v for v in program.body.arguments if self._second(v)}
 
     def _second(self, value: int) -> bool:
-        """Whether heavy ops read it, through views, behind another operand."""
-        program = self.graph.program
-        for reader in program.uses.get(value, ()):
-            op = program.ops[reader]
-            if op.signature.name in _THROUGH:
-                if any(self._second(result) for result in op.results):
-                    return True
-            elif role_of(self.graph.nests[reader]) is not Role.OPAQUE:
-                continue
-            elif op.operands.index(value) > 0 or op.signature.name == "gather":
-                return True
-        return False
+        """Whether heavy ops read it behind another operand."""
+        return any(position > 0 for position in self._heavy_reads(value))
 
     @cached_property
     def weights(self) -> set[int]:
         """State that is read by more than elementwise ops."""
-        return {v for v in self.state_values if self._feeds(v)}
+        return {v for v in self.state_values if any(True for _ in self._heavy_reads(v))}
 
-    def _feeds(self, value: int) -> bool:
-        """Whether something heavier than elementwise reads it, through views."""
+    def _heavy_reads(self, value: int) -> Iterator[int]:
+        """Positions at which heavy ops read a value, in whatever form."""
         program = self.graph.program
         for reader in program.uses.get(value, ()):
-            op = program.ops[reader]
-            role = role_of(self.graph.nests[reader])
-            if role is Role.VIEW or op.signature.name in _THROUGH:
-                if any(self._feeds(result) for result in op.results):
-                    return True
-            elif role not in (Role.CHEAP, Role.COSTLY) and op.signature.name != "tie":
-                return True
-        return False
+            op, nest = program.ops[reader], self.graph.nests[reader]
+            if changes_form(nest):
+                for result in op.results:
+                    yield from self._heavy_reads(result)
+            elif not is_light(nest):
+                yield op.operands.index(value)
 
     @cached_property
     def large(self) -> set[int]:
@@ -306,9 +294,6 @@ class Moves:
                 for number, key in enumerate(order)
             ),
         ]
-
-
-_THROUGH = ("convert", "transpose", "reshape", "broadcast_in_dim", "tie")
 
 
 def _one_each(dims: list[Dim], last: bool) -> list[Dim]:

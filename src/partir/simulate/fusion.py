@@ -80,6 +80,20 @@ def repeats(nest: Nest) -> bool:
     return nest.signature.kind in _REPEATED
 
 
+_FORMS = {f"stablehlo.{kind}" for kind in ("broadcast_in_dim", "convert", "reshape")}
+_FORMS.add("stablehlo.transpose")
+
+
+def changes_form(nest: Nest) -> bool:
+    """Whether the result is the operand in another type, shape or order."""
+    return nest.signature.kind in _FORMS
+
+
+def is_light(nest: Nest) -> bool:
+    """Whether it is fused into what reads it."""
+    return role_of(nest) in (Role.CHEAP, Role.COSTLY, Role.VIEW)
+
+
 _WINDOWS = {
     "stablehlo.dynamic_slice",
     "stablehlo.gather",

@@ -110,13 +110,16 @@ class AutomaticPartition:
         for axis in self.axes:
             partition.require_axis(axis)
         key = self._key(partition)
-        if self._searched != key:
+        fresh = self._searched != key
+        if fresh:
             self.found = self._shared(partition)
             self._searched = key
         for tactic in self.found:
             try:
                 tactic.apply(partition)
             except PartitionError as error:
+                if fresh:
+                    raise
                 raise PartitionError(
                     f'tactic "{self.name}": what was found for other arguments does '
                     f"not fit these: {error}. Use another AutomaticPartition for them"
