@@ -17,6 +17,19 @@ RTOL = 1e-9
 QUICK = {"xla_backend_optimization_level": 0}
 """For XLA: compile in half the time, to slower code."""
 
+TINY = transformer.Config(
+    layers=1,
+    width=16,
+    heads=4,
+    head_dim=4,
+    hidden=32,
+    vocab=16,
+    sequence=8,
+    batch=8,
+    dtype="float64",
+)
+"""A model that compiles at once."""
+
 SLOW = partir.DeviceSpec(
     name="slow",
     flops_per_s=1e6,

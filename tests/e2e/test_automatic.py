@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -12,21 +13,11 @@ from benchmarks.models import moe, transformer
 from partir.search.found import decisions
 from partir.search.problem import Problem
 from partir.tactics.automatic import as_tactic
-from tests.e2e.compare import MESH, QUICK, SLOW, assert_same, transformer_start
+from tests.e2e.compare import MESH, QUICK, SLOW, TINY, assert_same, transformer_start
 
 pytestmark = pytest.mark.usefixtures("double")
 
-TRANSFORMER = transformer.Config(
-    layers=2,
-    width=16,
-    heads=4,
-    head_dim=4,
-    hidden=32,
-    vocab=16,
-    sequence=8,
-    batch=8,
-    dtype="float64",
-)
+TRANSFORMER = replace(TINY, layers=2)
 
 
 @pytest.mark.parametrize(("goal", "seed"), [("time", 0), ("memory", 1)])

@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks.models import transformer
 from tests.e2e import worker
-from tests.e2e.compare import QUICK, transformer_start
+from tests.e2e.compare import QUICK, TINY, transformer_start
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 150
@@ -62,7 +62,7 @@ def run_both(folder: Path) -> None:
 @pytest.mark.usefixtures("double")
 def test_two_processes_agree_with_one(tmp_path: Path) -> None:
     run_both(tmp_path)
-    state, batch = transformer_start(worker.CONFIG)
+    state, batch = transformer_start(TINY)
     step = jax.jit(transformer.train_step, compiler_options=QUICK)
     for _ in range(worker.STEPS):
         *state, loss = step(*state, *batch)

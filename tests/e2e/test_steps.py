@@ -11,19 +11,8 @@ import pytest
 
 import partir
 from benchmarks.models import schedules, transformer
-from tests.e2e.compare import MESH, QUICK, assert_same, transformer_start
+from tests.e2e.compare import MESH, QUICK, TINY, assert_same, transformer_start
 
-CONFIG = transformer.Config(
-    layers=1,
-    width=16,
-    heads=4,
-    head_dim=4,
-    hidden=32,
-    vocab=16,
-    sequence=8,
-    batch=8,
-    dtype="float64",
-)
 CARRY = {"out/0": "params", "out/1": "opt_state"}
 
 pytestmark = pytest.mark.usefixtures("double")
@@ -32,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("double")
 @functools.cache
 def alone(steps: int) -> Any:
     """Results of plain jax on one device."""
-    state, batch = transformer_start(CONFIG)
+    state, batch = transformer_start(TINY)
     step = jax.jit(transformer.train_step, compiler_options=QUICK)
     for _ in range(steps):
         *state, loss = step(*state, *batch)
@@ -50,7 +39,7 @@ def test_steps(name: str, donate: bool) -> None:
         carry=None if donate else CARRY,
         compiler_options=QUICK,
     )
-    state, batch = transformer_start(CONFIG)
+    state, batch = transformer_start(TINY)
     partitioned = step.partitioned(*state, *batch)
     *state, tokens, targets = partitioned.shard(*state, *batch)
     wanted = partitioned.in_shardings()[:2]
@@ -83,7 +72,7 @@ def test_a_donated_argument_can_not_be_used_again() -> None:
 
 def test_without_carry_state_may_come_back_otherwise() -> None:
     """Z2 keeps parameters whole; nothing ties the new ones to the old."""
-    state, batch = transformer_start(CONFIG)
+    state, batch = transformer_start(TINY)
     for carry in (None, CARRY):
         partitioned = partir.partition(
             transformer.train_step,

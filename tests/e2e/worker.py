@@ -19,19 +19,8 @@ import pytest
 
 import partir
 from benchmarks.models import schedules, transformer
-from tests.e2e.compare import QUICK, SLOW, transformer_start
+from tests.e2e.compare import QUICK, SLOW, TINY, transformer_start
 
-CONFIG = transformer.Config(
-    layers=1,
-    width=16,
-    heads=4,
-    head_dim=4,
-    hidden=32,
-    vocab=16,
-    sequence=8,
-    batch=8,
-    dtype="float64",
-)
 STEPS = 2
 
 
@@ -50,7 +39,7 @@ def start(address: str, number: int) -> None:
 
 def run() -> dict[str, np.ndarray]:
     """Two steps, placed in all ways; what this process holds of the results."""
-    (params, opt_state), (tokens, targets) = transformer_start(CONFIG)
+    (params, opt_state), (tokens, targets) = transformer_start(TINY)
     step = partir.jit(
         transformer.train_step,
         {"B": 4, "M": 2},

@@ -42,7 +42,7 @@ class Case:
     model: Any
     peak: float
     repetitions: int
-    equal: int = 3  # of six random paths, those with equal collectives
+    equal: int | None = 3  # of six random paths, those with equal collectives; any
 
 
 def _transformer(layers: int, separate: bool) -> Callable[[], Program]:
@@ -166,7 +166,8 @@ def test_figures_after_random_moves(case: str) -> None:
         assert folded.compute_seconds == pytest.approx(other.compute_seconds, rel=0.05)
         assert folded.seconds == pytest.approx(other.seconds, rel=0.15)
         assert folded.peak_bytes == pytest.approx(other.peak_bytes, rel=0.2)
-    assert equal >= CASES[case].equal
+    wanted = CASES[case].equal
+    assert wanted is None or equal >= wanted
 
 
 def renamed_step(params: Any, opt_state: Any, tokens: Any, targets: Any) -> Any:
