@@ -76,6 +76,8 @@ def test_adds_up(kind: str, x64: None) -> None:
     ("kind", "label", "positions"),
     [
         ("stablehlo.add", "", {0}),
+        ("partir.fused", "linear", {0, 1}),  # a row and what it is multiplied with
+        ("partir.fused", "of two rows", {0}),
         ("stablehlo.multiply", "", {0, 1}),
         ("stablehlo.scatter", "add rows 0", {1}),
         ("stablehlo.scatter", "max rows 0", {0, 2}),

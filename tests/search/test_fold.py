@@ -60,7 +60,8 @@ CASES = {
         lambda: partir.trace(
             mlp.train_step, *mlp.example_args(mlp.Config(blocks=5))[0]
         ),
-        *(mlp.BATCH, mlp.MODEL, 0.13, 4, 0),  # the first has no gradient of its input
+        *(mlp.BATCH, mlp.MODEL, 0.13, 4, None),
+        # the first has no gradient of its input
     ),
     "graph network": Case(
         lambda: partir.trace(

@@ -126,6 +126,14 @@ class Lambda:
     arguments: tuple[int, ...]
     ops: tuple[Op, ...]
     results: tuple[int, ...]
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        """Computed once: signatures are looked up by it."""
+        if not self._hash:
+            found = hash((self.types, self.arguments, self.ops, self.results))
+            object.__setattr__(self, "_hash", found)
+        return self._hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +218,11 @@ class Program:
             for value in dict.fromkeys(op.operands):
                 found.setdefault(value, []).append(index)
         return {value: tuple(users) for value, users in found.items()}
+
+    @cached_property
+    def nested(self) -> bool:
+        """Whether an op has regions."""
+        return any(op.regions for op in self.ops)
 
     @cached_property
     def names(self) -> dict[int, str]:

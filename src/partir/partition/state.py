@@ -128,9 +128,12 @@ class State:
     def set_home(self, value: int, dim: int, axis: str, node: int | None) -> bool:
         """Tile a value at home; False if it is decided or does not divide."""
         homes = self.homes[axis]
-        if homes[value] != UNDECIDED or dim >= self.graph.hidden.get(value, dim + 1):
+        if homes[value] != UNDECIDED:
             return False
         if not self.divides(value, dim, axis):
+            return False
+        hidden = self.graph.hidden
+        if hidden and dim >= hidden.get(value, dim + 1):
             return False
         trail, seen, tiling = self._trail, self.seen[axis], self.tilings[value]
         trail.append((homes, value, UNDECIDED))

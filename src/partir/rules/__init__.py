@@ -9,6 +9,7 @@ from partir.rules import (
     convolution as convolution,
     dynamic as dynamic,
     elementwise as elementwise,
+    fused as fused,
     gather as gather,
     indexing as indexing,
     linalg as linalg,

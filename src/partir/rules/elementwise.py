@@ -9,6 +9,7 @@ from partir.rules.factor import Factor
 from partir.rules.registry import rule
 
 TIE = "partir.tie"
+FUSED = "partir.fused"
 
 _STABLEHLO = (
     "abs add and atan2 bitcast_convert cbrt ceil clamp compare complex convert cosine "
@@ -24,6 +25,10 @@ _CHLO = (
     "cosh digamma erf erf_inv erfc is_inf is_neg_inf is_pos_inf lgamma mulhi "
     "next_after polygamma sinh square tan zeta"
 ).split()
+
+POINTWISE = frozenset(
+    (*(f"stablehlo.{name}" for name in _STABLEHLO), *(f"chlo.{name}" for name in _CHLO))
+)
 
 _BROADCASTING = (
     "add and atan2 compare complex divide maximum minimum multiply next_after or "
@@ -43,7 +48,7 @@ def pointwise(op: Signature) -> Iterator[Factor]:
         )
 
 
-@rule(*_STABLEHLO, *(f"chlo.{name}" for name in _CHLO))
+@rule(*POINTWISE)
 def elementwise(op: Signature) -> Iterator[Factor]:
     """``(i, j), (i, j) -> (i, j)``; a bitcast that changes the rank maps the rest."""
     shape = op.results[0].shape

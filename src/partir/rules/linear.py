@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from partir.ir.core import Signature
+from partir.ir.core import Op, Signature
 from partir.ir.types import dtype_bytes
-from partir.rules.monoids import monoid_of
+from partir.rules.elementwise import FUSED
+from partir.rules.monoids import is_identity, monoid_of
 
 Zero = Callable[[int], bool]
 Linear = Callable[[Signature, frozenset[int], Zero], bool]
@@ -36,7 +37,21 @@ def kinds() -> tuple[str, ...]:
 def linear(op: Signature, positions: frozenset[int], zero: Zero) -> bool:
     """Whether a sum over the operands at `positions` moves through the op."""
     found = _table.get(op.kind)
-    return found is not None and found(op, positions, zero)
+    if found is None:
+        return False
+    key = "linear", positions
+    known: bool | None = op.cache.get(key)
+    if known is None:
+        asked = []
+
+        def noted(position: int) -> bool:
+            asked.append(position)
+            return zero(position)
+
+        known = found(op, positions, noted)
+        if not asked:  # else it depends on more than the op
+            op.cache[key] = known
+    return known
 
 
 @_linear("add", "subtract", "concatenate", "complex")
@@ -109,3 +124,30 @@ def _widened(op: Signature, positions: frozenset[int], zero: Zero) -> bool:
     """Never narrower: a reduction keeps the precision that the source adds in."""
     before, after = op.operands[0].dtype, op.results[0].dtype
     return before == after
+
+
+@_linear(FUSED)
+def _all_inside(op: Signature, positions: frozenset[int], zero: Zero) -> bool:
+    """Every op that a summand reaches is linear."""
+    body = op.lambdas[0]
+    place = {value: position for position, value in enumerate(body.arguments)}
+    zeros = {o.results[0] for o in body.ops if not o.operands and _is_zero(o)}
+    summed = {body.arguments[position] for position in positions}
+    for inner in body.ops:
+        values = inner.operands
+        found = frozenset(i for i, v in enumerate(values) if v in summed)
+        if found:
+
+            def is_zero(i: int, values: tuple[int, ...] = values) -> bool:
+                known = values[i] in place and zero(place[values[i]])
+                return known or values[i] in zeros
+
+            if not linear(inner.signature, found, is_zero):
+                return False
+            summed.update(inner.results)
+    return True
+
+
+def _is_zero(constant: Op) -> bool:
+    splat = constant.signature.attrs["value"].partition(">")[0].removeprefix("dense<")
+    return is_identity("sum", constant.signature.results[0], splat)

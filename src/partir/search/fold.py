@@ -9,40 +9,23 @@ the simulator work on it as they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from itertools import pairwise
 
 from partir.ir.core import Annotation, Op, Port, Program, Region, Tie
 from partir.partition.graph import Graph
 from partir.partition.state import State
-from partir.rules.nest import nest_of
+from partir.rules.elementwise import FUSED
+from partir.rules.fused import fused_nest
+from partir.rules.nest import WHOLE, nest_of
 from partir.search.align import aligned
+from partir.search.contract import contract
+from partir.search.folded import Folded
 from partir.search.repeats import Chain, Repeats, find_repeats
 from partir.search.spans import Fold, folds_of, span_of, spans_of
 from partir.simulate.folded import Multiplicity
 from partir.simulate.fusion import Role, repeats, role_of
-
-
-@dataclass(frozen=True)
-class Folded:
-    """A program with its repetitions folded.
-
-    `members` are the values of `source` that a value of `program` stands for.
-    """
-
-    source: Program
-    program: Program
-    times: Multiplicity
-    members: tuple[tuple[int, ...], ...]
-    nodes: tuple[int, ...]  # of `source`'s graph: ops, then ties
-    op_members: Mapping[int, tuple[int, ...]]  # of nodes that stand for several
-    twins: tuple[tuple[int, int], ...]  # values at one place of two repetitions
-    kept_arguments: tuple[int, ...]  # positions in `source.arguments`
-
-    def node_members(self, node: int) -> tuple[int, ...]:
-        """Nodes of the source that a node stands for."""
-        return self.op_members.get(node, (self.nodes[node],))
 
 
 def fold(program: Program, state: State | None = None) -> Folded:
@@ -50,8 +33,9 @@ def fold(program: Program, state: State | None = None) -> Folded:
 
     With a `state`, what is already decided must repeat as well.
     """
-    repeats = aligned(program, find_repeats(program, _Decided(state)))
-    return _Folding(program, repeats).run()
+    decided = _Decided(state)
+    repeats = aligned(program, find_repeats(program, decided))
+    return contract(_Folding(program, repeats).run(), decided.alike)
 
 
 class _Decided:
@@ -59,6 +43,8 @@ class _Decided:
 
     def __init__(self, state: State | None) -> None:
         self.state = state
+        found = state.conflicts.values() if state else ()
+        self.stuck = {conflict.node for some in found for conflict in some}
 
     def op(self, index: int) -> object:
         """Loops of an op, and how its results are kept."""
@@ -66,6 +52,31 @@ class _Decided:
             return None
         results = self.state.graph.program.ops[index].results
         return self.state.nests[index], *map(self.value, results)
+
+    def alike(self, one: int, other: int) -> bool:
+        """Whether elementwise ops are in the same loops, what the first makes too."""
+        state = self.state
+        if state is None or one == other:
+            return True
+        (value,), (last,) = (state.graph.results[node] for node in (one, other))
+        nests = state.nests[one], state.nests[other]
+        loops = [[(x.axis, x.factor.results[0]) for x in n.loops] for n in nests]
+        return (
+            loops[0] == loops[1]
+            and state.tilings[value] == nests[0].gives[0]
+            and self.value(value) == self.value(last)
+            and all(state.chosen[a][one] == state.chosen[a][other] for a in state.mesh)
+            and one not in self.stuck
+            and not self._reads_whole(one)
+            and not self._reads_whole(other)
+        )
+
+    def _reads_whole(self, node: int) -> bool:
+        """Whether an operand is kept whole, so that an op may differ from its kin."""
+        state = self.state
+        assert state is not None
+        operands = state.graph.operands[node]
+        return any(state.seen[a][v] == WHOLE for a in state.mesh for v in operands)
 
     def value(self, value: int) -> object:
         """Home of a value on each axis."""
@@ -79,7 +90,12 @@ def folded_state(folded: Folded, state: State) -> State:
     """The partition so far, of the folded program."""
     made = State(Graph(folded.program), state.mesh)
     sources = [members[0] for members in folded.members]
-    made.nests = [state.nests[node] for node in folded.nodes]
+    made.nests = [
+        state.nests[node]
+        if signature.kind != FUSED
+        else fused_nest(signature, state.nests[node])
+        for signature, node in zip(made.graph.signatures, folded.nodes, strict=True)
+    ]
     made.tilings = [state.tilings[value] for value in sources]
     for axis in state.mesh:
         made.homes[axis] = [state.homes[axis][value] for value in sources]

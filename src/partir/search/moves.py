@@ -19,9 +19,9 @@ from partir.partition.state import Origin, State
 from partir.rules.factor import Factor
 from partir.rules.nest import UNDECIDED
 from partir.search.dimensions import Dim, Name, Names
-from partir.search.fold import Folded
+from partir.search.folded import Folded
 from partir.search.meeting import Loops, meeting_loops
-from partir.simulate.fusion import changes_form, is_light
+from partir.search.reads import heavy_reads
 
 _LARGE = 1 / 64  # of the largest argument
 _MOST_NAMES = 16  # named dimensions of state that are tried, those of most bytes
@@ -129,23 +129,15 @@ class Moves:
 
     def _second(self, value: int) -> bool:
         """Whether heavy ops read it behind another operand."""
-        return any(position > 0 for position in self._heavy_reads(value))
+        return any(position > 0 for position in heavy_reads(self.graph.program, value))
 
     @cached_property
     def weights(self) -> set[int]:
         """State that is read by more than elementwise ops."""
-        return {v for v in self.state_values if any(True for _ in self._heavy_reads(v))}
-
-    def _heavy_reads(self, value: int) -> Iterator[int]:
-        """Positions at which heavy ops read a value, in whatever form."""
         program = self.graph.program
-        for reader in program.uses.get(value, ()):
-            op, nest = program.ops[reader], self.graph.nests[reader]
-            if changes_form(nest):
-                for result in op.results:
-                    yield from self._heavy_reads(result)
-            elif not is_light(nest):
-                yield op.operands.index(value)
+        return {
+            v for v in self.state_values if any(True for _ in heavy_reads(program, v))
+        }
 
     @cached_property
     def large(self) -> set[int]:

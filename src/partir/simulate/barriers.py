@@ -7,7 +7,7 @@ them), and then recomputes everything as soon as it can: memory isn't saved.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 from partir.simulate.devices import DeviceSpec
 from partir.spmd.program import Collective, Control, SpmdOp, SpmdProgram
@@ -31,10 +31,12 @@ def _is_barrier(op: SpmdOp) -> bool:
     return isinstance(op, Control) and not op.blocks
 
 
-def _drop(sweep: Sweep, ops: Iterator[SpmdOp]) -> Iterator[SpmdOp]:
+def _drop(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
+    kept = []
     for op in ops:
         if not _is_barrier(op):
-            yield op
+            kept.append(op)
             continue
         for operand, result in zip(op.operands, op.results, strict=True):
             sweep.renamed[result] = sweep.renamed.get(operand, operand)
+    return kept

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
@@ -79,7 +79,7 @@ class FoldedEstimate:
 
     def _scheduled(self, block: Kernels) -> Kernels:
         """All-reduces combined; in program order, so that passes stay apart."""
-        return scheduled(block, replace(self.device, order="program"))
+        return scheduled(block, self.device, in_order=True)
 
     # Time
 
@@ -108,14 +108,20 @@ class FoldedEstimate:
         durations = [self._duration(clock, kernel) for kernel in kernels]
         _, whole = on_streams(kernels, durations, clock.overlap)
         seconds = whole
-        for weight in sorted(set(weights) - {1}):
+        sums: dict[int, float] = {}
+        for weight, duration in zip(weights, durations, strict=True):
+            sums[weight] = sums.get(weight, 0.0) + duration
+        for weight in sorted(sums.keys() - {1}):
+            if sums[weight] < _SMALL * whole:  # whether hidden or not
+                seconds += (weight - 1) * sums[weight]
+                continue
             without = [
                 -1.0 if w == weight else d
                 for d, w in zip(durations, weights, strict=True)
             ]
             _, rest = on_streams(kernels, without, clock.overlap)
             seconds += (weight - 1) * (whole - rest)
-        self._sums = _sums(kernels, durations, weights)
+        self._durations = durations
         return seconds + self.device.step_seconds
 
     def _duration(self, clock: Clock, kernel: Kernel) -> float:
@@ -146,7 +152,7 @@ class FoldedEstimate:
     @property
     def _both(self) -> tuple[float, float]:
         assert self.seconds >= 0
-        return self._sums
+        return _sums(self._kernels.kernels, self._durations, self._weights)
 
     # Memory
 
@@ -256,6 +262,7 @@ class _Passes:
 
 
 _GAP = 16  # kernels
+_SMALL = 1e-3  # of the time of the folded program
 
 
 def _sums(

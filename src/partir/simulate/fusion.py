@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
+from functools import cache
 
 from partir.ir.attributes import fields
-from partir.rules.nest import Nest
+from partir.ir.core import Signature
+from partir.rules.elementwise import FUSED
+from partir.rules.fused import inside_of
+from partir.rules.nest import Nest, nest_of
 from partir.simulate.kinds import canonical
 
 
@@ -64,12 +68,20 @@ _ROLES = _table()
 def role_of(nest: Nest) -> Role:
     """Role of an op; kinds without an entry read and write memory.
 
-    A transposed matrix is a view: products read it as it lies.
+    A transposed matrix is a view: products read it as it lies. Several ops in one are
+    as costly as the costliest of them.
     """
     kind = nest.signature.kind
+    if kind == FUSED:
+        return _costliest(nest.signature)
     if kind == "stablehlo.transpose" and len(nest.result_types[0].shape) <= 2:
         return Role.VIEW
     return _ROLES.get(canonical(nest.signature), Role.OPAQUE)
+
+
+@cache
+def _costliest(fused: Signature) -> Role:
+    return max(role_of(nest_of(op.signature)) for op in inside_of(fused))
 
 
 _REPEATED = {"stablehlo.broadcast_in_dim", "stablehlo.constant", "stablehlo.iota"}

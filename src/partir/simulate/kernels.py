@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 from partir.simulate.fusion import Role, repeats, role_of, window_bytes
@@ -99,6 +100,7 @@ class Fuser:
         """Start with a program."""
         self.program = program
         self.types = program.types
+        self._bytes = [type_.bytes for type_ in program.types]
         self._windows: dict[int, tuple[int, ...]] = {}
 
     def run(self) -> Kernels:
@@ -200,7 +202,7 @@ class Fuser:
     def _bases(self, values: tuple[int, ...]) -> tuple[int, ...]:
         """Values in memory, windows replaced by what they look at."""
         windows = self._windows
-        if windows.keys().isdisjoint(values):
+        if not windows or windows.keys().isdisjoint(values):
             return values
         found: dict[int, None] = {}
         for value in values:
@@ -210,24 +212,30 @@ class Fuser:
     def _kernel(
         self, op: SpmdOp, fact: Facts, work: tuple[float, float], leaves: Leaves
     ) -> Kernel:
-        types = self.types
+        size = self._bytes.__getitem__
         found = _joined(leaves, op.operands)
-        written = sum([types[v].bytes for v in op.results])
-        moved: float = sum([types[v].bytes for v in found]) + written
+        written = sum(map(size, op.results))
+        moved: float = sum(map(size, found)) + written
         if fact.window is not None:
-            first = sum([types[v].bytes for v in leaves[op.operands[0]]])
+            first = sum(map(size, leaves[op.operands[0]]))
             whole = first + written if fact.role is Role.UPDATE else first
             moved = max(moved - whole, 0.0) + (fact.window or written)
+        own = fact.work
+        if own.moved_bytes > moved:
+            moved = own.moved_bytes
         return Kernel(
             op,
             self._bases(found),
             op.results,
             work[0],
             work[1],
-            fact.work.matmul,
-            max(moved, fact.work.moved_bytes),
+            own.matmul,
+            moved,
             fact.role,
-            moves=fact.work.moves,
+            (),
+            (),
+            (),
+            own.moves,
         )
 
     def _other(self, op: SpmdOp, leaves: Leaves) -> Kernel:
@@ -255,26 +263,21 @@ def _work(
     flops = [0.0] * len(facts)
     transcendentals = [0.0] * len(facts)
     for number, (fact, home) in enumerate(zip(facts, homes, strict=True)):
-        if fact is None or not (fact.work.flops or fact.work.transcendentals):
+        if fact is None:
             continue
-        for kernel in (number,) if home is None else home:
-            flops[kernel] += fact.work.flops
-            transcendentals[kernel] += fact.work.transcendentals
+        done, costly, *_ = fact.work
+        if done or costly:
+            for kernel in (number,) if home is None else home:
+                flops[kernel] += done
+                transcendentals[kernel] += costly
     return flops, transcendentals
 
 
 def _joined(leaves: Leaves, values: tuple[int, ...]) -> tuple[int, ...]:
     """Values in memory that these are computed from."""
-    if not values:
-        return ()
-    first = leaves[values[0]]
     if len(values) == 1:
-        return first
-    found = dict.fromkeys(first)
-    for value in values[1:]:
-        for leaf in leaves[value]:
-            found[leaf] = None
-    return tuple(found)
+        return leaves[values[0]]
+    return tuple(dict.fromkeys(chain.from_iterable([leaves[v] for v in values])))
 
 
 def _defined(block: Kernels) -> Iterator[int]:

@@ -24,14 +24,18 @@ def size_class(size: int) -> int:
 
 def by_size(buffers: Iterable[Buffer], places: int) -> Sizes:
     """Bytes at each place."""
-    changes: Sizes = {}
+    changes: dict[int, list[int]] = {}
     for size, first, last, times in buffers:
-        found = changes.get(size_class(size))
+        kind = size_class(size)
+        found = changes.get(kind)
         if found is None:
-            found = changes[size_class(size)] = np.zeros(places + 1)
+            found = changes[kind] = [0] * (places + 1)
         found[first] += size * times
         found[last + 1] -= size * times
-    return {size: np.cumsum(change)[:places] for size, change in changes.items()}
+    return {
+        size: np.cumsum(np.array(change, float))[:places]
+        for size, change in changes.items()
+    }
 
 
 def not_hosted(live: Sizes, lent: Sizes) -> np.ndarray:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -147,7 +148,8 @@ def _to_copy(block: Kernels, successors: dict[int, int]) -> list[int]:
                 readers.setdefault(value, []).append(number)
                 bits.setdefault(number, 1 << len(bits))
         before[number] = waits | bits.get(number, 0)
-        maker.update(dict.fromkeys(kernel.writes, number))
+        for value in kernel.writes:
+            maker[value] = number
     found = []
     for argument, result in successors.items():
         writer = maker.get(result)
@@ -271,14 +273,21 @@ class Lives:
         """Bytes of temporaries at each place, with so many more that live there."""
         count = len(self.kernels)
         if self.loans:
-            live = by_size(self._owned(), count)
+            live, lent = self._sizes
+            live = dict(live)
             for size, extra in (more or {}).items():
                 live[size] = live[size] + extra if size in live else extra
-            needed = not_hosted(live, by_size(self.loans, count))
+            needed = not_hosted(live, lent)
         else:
             needed = np.cumsum(self.change)[:count] + sum((more or {}).values())
         result: np.ndarray = np.maximum(needed, 0) + self.inner[:count]
         return result
+
+    @cached_property
+    def _sizes(self) -> tuple[Sizes, Sizes]:
+        """What lives and what is lent; asked once all is known."""
+        count = len(self.kernels)
+        return by_size(self._owned(), count), by_size(self.loans, count)
 
     def _owned(self) -> Iterator[Buffer]:
         """Where each value has memory of its own, which is not what it began in."""

@@ -21,13 +21,16 @@ _COPYING = (Role.CHEAP, Role.COSTLY, Role.VIEW)
 MOST_COMBINED = 256  # operands of one combined all-reduce, as in XLA
 
 
-def scheduled(block: Kernels, device: DeviceSpec) -> Kernels:
-    """The kernels in the device's order, all-reduces combined, operands copied."""
+def scheduled(block: Kernels, device: DeviceSpec, in_order: bool = False) -> Kernels:
+    """The kernels in the device's order, all-reduces combined, operands copied.
+
+    With `in_order` they stay in that of the program whatever the device does.
+    """
     if device.copies_operands:
         block = with_copies(block)
     if device.combine_bytes:
         block = combine(block, device.combine_bytes)
-    if device.order == "program":
+    if in_order or device.order == "program":
         return block
     return breadth_first(block)
 
@@ -111,7 +114,8 @@ def _groups(kernels: list[Kernel], most_bytes: float) -> list[_Group]:
             _wait(group, waits, groups)
             waits |= group.bit
         before[number] = waits
-        maker.update(dict.fromkeys(kernel.writes, number))
+        for value in kernel.writes:
+            maker[value] = number
     return groups
 
 
@@ -160,7 +164,13 @@ def _in_order(kernels: list[Kernel]) -> list[Kernel]:
     maker = {v: n for n, kernel in enumerate(kernels) for v in kernel.writes}
     made: list[Kernel] = []
     done = bytearray(len(kernels))
-    for first in range(len(kernels)):
+    for first, kernel in enumerate(kernels):
+        if done[first]:
+            continue
+        if all([maker.get(v, -1) < first for v in kernel.reads]):
+            done[first] = 1  # all that stand before are there
+            made.append(kernel)
+            continue
         stack = [first]
         while stack:
             number = stack[-1]

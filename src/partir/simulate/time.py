@@ -175,17 +175,17 @@ def on_streams(
     computed = communicated = 0.0
     starts = []
     for kernel, seconds in zip(kernels, durations, strict=True):
-        moves = bool(kernel.members) and overlap
+        if seconds < 0:
+            starts.append(computed)
+            continue
+        moves = overlap and bool(kernel.members)
         start = communicated if moves else computed
         for value in kernel.reads:
-            at = ready.get(value, 0.0)
-            if at > start:
-                start = at
+            if value in ready and ready[value] > start:
+                start = ready[value]
         if kernel.inner:  # a loop has both streams for itself
             start = max(start, computed, communicated)
         starts.append(start)
-        if seconds < 0:
-            continue
         end = start + seconds
         if moves or kernel.inner:
             communicated = end

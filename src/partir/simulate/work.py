@@ -11,11 +11,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
 from partir.ir.attributes import fields, ints
 from partir.ir.core import Lambda
 from partir.ir.written import FLOPS, PRODUCTS
+from partir.rules.elementwise import FUSED
+from partir.rules.fused import Places, made_places
 from partir.rules.nest import Nest, nest_of
 from partir.simulate.kinds import canonical
 from partir.simulate.windows import (
@@ -103,6 +106,36 @@ def one_per_element(nest: Nest) -> Work:
 def one_transcendental(nest: Nest) -> Work:
     """One transcendental function for each element."""
     return Work(0, _elements(nest))
+
+
+@work(FUSED)
+def fused(nest: Nest) -> Work:
+    """What each op inside takes for its part of the result."""
+    flops = transcendentals = 0.0
+    shape = nest.result_types[0].shape
+    whole = nest.signature.results[0].shape
+    for places, (done, costly) in _fused_work(nest.signature.lambdas[0]).items():
+        dims = [dim for dim in places if dim is not None]
+        share = math.prod([shape[d] for d in dims]) / math.prod(
+            [whole[d] for d in dims]
+        )
+        flops += done * share
+        transcendentals += costly * share
+    return Work(flops, transcendentals)
+
+
+@cache
+def _fused_work(body: Lambda) -> dict[Places, tuple[float, float]]:
+    """Flops and transcendentals of all ops inside, by the dimensions that they have."""
+    found: dict[Places, tuple[float, float]] = {}
+    for op, places in zip(body.ops, made_places(body), strict=True):
+        each = work_of(nest_of(op.signature))
+        flops, transcendentals = found.get(places, (0.0, 0.0))
+        found[places] = (
+            flops + each.flops,
+            transcendentals + each.transcendentals,
+        )
+    return found
 
 
 # Flops and transcendentals per element, once XLA has expanded the function.

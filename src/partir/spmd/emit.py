@@ -123,7 +123,9 @@ class TextEmitter:
         if nest in self._templates:
             return self._templates[nest]
         signature = nest.signature
-        special = (nest.loops and form_hook(signature.kind)) or KEPT in signature.attrs
+        own = signature.kind.startswith("partir.")  # no op but of ours
+        formed = (nest.loops or own) and form_hook(signature.kind)
+        special = formed or KEPT in signature.attrs
         template = None
         if not special and not any(loop.factor.once for loop in nest.loops):
             tail = op_tail(nest.operand_types, nest.result_types, nest.attrs)

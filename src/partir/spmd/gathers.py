@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Sequence
 
 import numpy as np
 
 from partir.ir.types import tensor
 from partir.rules.nest import Nest
 from partir.spmd.program import Collective, Compute, SpmdOp
-from partir.spmd.sweep import Sweep, reads_of
+from partir.spmd.sweep import Sweep, collectives_of, reads_of
 
 _CONVERT = "stablehlo.convert"
 _MOVES = ("all_gather", "all_to_all", "collective_permute")
 
 
-def widen_after_gather(sweep: Sweep, ops: Iterator[SpmdOp]) -> list[SpmdOp]:
+def widen_after_gather(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
     """Gather the narrow form.
 
     rewrite:
@@ -24,6 +23,9 @@ def widen_after_gather(sweep: Sweep, ops: Iterator[SpmdOp]) -> list[SpmdOp]:
         ->
         %1 = all_gather 0 {B} %0 ; %2 = convert %1
     """
+    converted = {op.results[0] for op in _converts(ops)}
+    if not any(op.operand in converted for op in _gathers(ops)):
+        return ops
     made: list[SpmdOp | None] = []
     widened: dict[int, int] = {}
     for op in ops:
@@ -42,11 +44,21 @@ def widen_after_gather(sweep: Sweep, ops: Iterator[SpmdOp]) -> list[SpmdOp]:
         made[place] = None
         narrow = convert.nest.signature.operands[0].dtype
         value = sweep.new(tensor(sweep.types[op.result].shape, narrow))
-        made.append(replace(op, operand=convert.operands[0], result=value))
+        made.append(op._replace(operand=convert.operands[0], result=value))
         made.append(convert._replace(nest=nest, operands=(value,), results=op.results))
         if sweep.reads[op.result] == 1:
             widened[op.result] = len(made) - 1
     return [op for op in made if op is not None]
+
+
+def _gathers(ops: Sequence[SpmdOp]) -> list[Collective]:
+    return [op for op in collectives_of(ops) if op.kind == "all_gather"]
+
+
+def _converts(ops: Sequence[SpmdOp]) -> list[Compute]:
+    return [
+        op for op in ops if type(op) is Compute and op.nest.signature.kind == _CONVERT
+    ]
 
 
 def _widens(sweep: Sweep, op: Compute) -> bool:
@@ -56,7 +68,7 @@ def _widens(sweep: Sweep, op: Compute) -> bool:
     return sweep.types[op.results[0]].bytes > sweep.types[op.operands[0]].bytes
 
 
-def narrow_before_gather(sweep: Sweep, ops: Iterator[SpmdOp]) -> list[SpmdOp]:
+def narrow_before_gather(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
     """Gather the narrow form.
 
     rewrite:
@@ -64,6 +76,9 @@ def narrow_before_gather(sweep: Sweep, ops: Iterator[SpmdOp]) -> list[SpmdOp]:
         ->
         %1 = convert %0 ; %2 = all_gather 0 {B} %1
     """
+    moved = {op.result for op in _gathers(ops)}
+    if not any(op.operands[0] in moved for op in _converts(ops) if _narrows(op)):
+        return ops
     made: list[SpmdOp] = []
     gathered: dict[int, int] = {}
     for op in ops:
@@ -83,7 +98,7 @@ def narrow_before_gather(sweep: Sweep, ops: Iterator[SpmdOp]) -> list[SpmdOp]:
         made[place] = op._replace(
             nest=nest, operands=(gather.operand,), results=(value,)
         )
-        made.insert(place + 1, replace(gather, operand=value, result=op.results[0]))
+        made.insert(place + 1, gather._replace(operand=value, result=op.results[0]))
         gathered = {v: p + (p > place) for v, p in gathered.items()}
         gathered[op.results[0]] = place + 1
     return made
@@ -108,7 +123,7 @@ def _tiled_convert(sweep: Sweep, convert: Compute, gather: Collective) -> Nest |
     return nest
 
 
-def merge_gathers(sweep: Sweep, ops: Iterator[SpmdOp]) -> list[SpmdOp]:
+def merge_gathers(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
     """Equal moves of one value become one where the memory between them allows it.
 
     rewrite:
@@ -121,18 +136,20 @@ def merge_gathers(sweep: Sweep, ops: Iterator[SpmdOp]) -> list[SpmdOp]:
     needs more memory than the uses themselves; a weight gathered for the forward and
     the backward pass is thus gathered twice.
     """
-    listed = list(ops)
+    moves = [op for op in collectives_of(ops) if op.kind in _MOVES]
+    if len({_key(op) for op in moves}) == len(moves):
+        return ops
     live: np.ndarray | None = None
     first: dict[tuple[object, ...], tuple[int, int]] = {}
     made: list[SpmdOp] = []
-    for place, op in enumerate(listed):
+    for place, op in enumerate(ops):
         if isinstance(op, Collective) and op.kind in _MOVES:
             operand = sweep.renamed.get(op.operand, op.operand)
-            key = (op.kind, operand, op.axes, op.dim, op.to_dim, op.order)
+            key = _key(op, operand)
             if key in first:
                 start, value = first[key]
-                live = _live_bytes(sweep, listed) if live is None else live
-                if _fits(live, start, place) and _siblings(listed, start, place):
+                live = _live_bytes(sweep, ops) if live is None else live
+                if _fits(live, start, place) and _siblings(ops, start, place):
                     live[start : place + 1] += sweep.types[op.result].bytes
                     sweep.renamed[op.result] = value
                     continue
@@ -141,12 +158,18 @@ def merge_gathers(sweep: Sweep, ops: Iterator[SpmdOp]) -> list[SpmdOp]:
     return made
 
 
+def _key(op: Collective, operand: int | None = None) -> tuple[object, ...]:
+    """Moves of one value that are the same."""
+    value = op.operand if operand is None else operand
+    return op.kind, value, op.axes, op.dim, op.to_dim, op.order
+
+
 def _fits(live: np.ndarray, start: int, end: int) -> bool:
     """Whether nothing from `start` to `end` needs more than its two ends."""
     return bool(live[start : end + 1].max() <= max(live[start], live[end]))
 
 
-def _siblings(ops: list[SpmdOp], start: int, end: int) -> bool:
+def _siblings(ops: Sequence[SpmdOp], start: int, end: int) -> bool:
     """Whether what reads the second move needs nothing that reads the first.
 
     Ops of one operand (a transpose) are looked through.
@@ -167,7 +190,7 @@ def _siblings(ops: list[SpmdOp], start: int, end: int) -> bool:
     return True
 
 
-def _live_bytes(sweep: Sweep, ops: list[SpmdOp]) -> np.ndarray:
+def _live_bytes(sweep: Sweep, ops: Sequence[SpmdOp]) -> np.ndarray:
     """Bytes of this block's values that are alive at each op."""
     born: dict[int, int] = {}
     last: dict[int, int] = {}

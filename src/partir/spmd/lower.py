@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from partir.ir.core import Program, Region
+from partir.ir.core import Op, Program, Region
 from partir.ir.trips import trip_count
 from partir.ir.types import TensorType
 from partir.mesh import Mesh
@@ -65,13 +65,12 @@ class _Homes(dict[int, int]):
         return value
 
 
+_ENDS = "ends here"
+
+
 def _ends_here(nest: Nest) -> bool:
     """Whether results need no reduction."""
-    found = nest.cache.get("ends here")
-    if found is None:
-        found = not any(nest.pending) and not runs_once(nest.signature)
-        nest.cache["ends here"] = found
-    return bool(found)
+    return not any(nest.pending) and not runs_once(nest.signature)
 
 
 class _Lowering:
@@ -80,9 +79,11 @@ class _Lowering:
         self.mesh = state.mesh
         self.program: Program = state.graph.program
         self.types: list[TensorType] = []
+        self.local: dict[tuple[TensorType, Tiling], TensorType] = {}
         self.home = _Homes(self)
         self.ops: list[SpmdOp] = []
         self.splats: dict[int, str] = {}
+        self.known_splats = self.program.splats
         delays = delay_carried_sums(state)
         self.nests, self.tilings = delays.nests, delays.tilings
         self.left_by_loops, self.delayed = delays.loops, delays.values
@@ -112,8 +113,11 @@ class _Lowering:
     # Values
 
     def value(self, source: int, tiling: Tiling) -> int:
-        type_ = self.program.types[source]
-        return self.new(local_type(type_, tiling, self.mesh))
+        key = self.program.types[source], tiling
+        type_ = self.local.get(key)
+        if type_ is None:
+            type_ = self.local[key] = local_type(*key, self.mesh)
+        return self.new(type_)
 
     def new(self, type_: TensorType) -> int:
         self.types.append(type_)
@@ -161,32 +165,41 @@ class _Lowering:
     # Ops
 
     def region_ops(self, region: Region) -> None:
-        owned = self.state.graph.owned
+        owned, ops = self.state.graph.owned, self.program.ops
         for index in region.ops:
-            if index in owned or self.program.ops[index].regions:
+            if index in owned or ops[index].regions:
                 self.control(index, owned.get(index, []))
             else:
-                self.compute(index)
+                self.compute(index, ops[index])
 
-    def compute(self, index: int) -> None:
-        op, nest = self.program.ops[index], self.nests[index]
-        needs, tilings, home = nest.needs, self.tilings, self.home
+    def compute(self, index: int, op: Op) -> None:
+        nest, tilings, home, types = (
+            self.nests[index],
+            self.tilings,
+            self.home,
+            self.types,
+        )
         operands = tuple(
             [
                 home[v] if tilings[v] == need else self.use(v, need, index)
-                for v, need in zip(op.operands, needs, strict=True)
+                for v, need in zip(op.operands, nest.needs)  # noqa: B905 (often called)
             ]
         )
-        first = len(self.types)
-        self.types += nest.result_types
-        results = tuple(range(first, len(self.types)))
-        self.ops.append(Compute(index, nest, operands, results))
-        ends_here = _ends_here(nest)
-        for position, source in enumerate(op.results):
-            value = results[position]
+        first = len(types)
+        types += nest.result_types
+        results = op.results
+        made = (first,) if len(results) == 1 else tuple(range(first, len(types)))
+        self.ops.append(Compute(index, nest, operands, made))
+        ends_here = nest.cache.get(_ENDS)
+        if ends_here is None:
+            ends_here = nest.cache[_ENDS] = _ends_here(nest)
+        for source, value, given in zip(results, made, nest.gives, strict=True):
             if not ends_here:
-                value = self.reduced(value, source, index, position)
-            self.arrive(value, source, nest.gives[position])
+                value = self.reduced(value, source, index, value - first)
+            if tilings[source] == given and source not in self.known_splats:
+                home[source] = value
+            else:
+                self.arrive(value, source, given)
 
     def reduced(self, value: int, source: int, index: int, position: int) -> int:
         """A result with the reductions that its loops leave, spread if made once."""

@@ -21,8 +21,7 @@ from partir.spmd.regions import KINDS as KINDS, moves
 SLICE = "all_slice"
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(NamedTuple):
     """Why a collective is there: the source value, who makes it, who wants it."""
 
     value: int
@@ -62,8 +61,7 @@ class Control:
     trips: int | None = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Collective:
+class Collective(NamedTuple):
     """Communication, or a slice of what is there (`all_slice`).
 
     `dim` is the dimension gathered, sliced or scattered; all_to_all moves `axes` from

@@ -6,7 +6,8 @@ its kin, and put it into `PASSES`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import operator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -25,11 +26,11 @@ from partir.spmd.program import (
     SpmdProgram,
 )
 from partir.spmd.sums import merge_sums
-from partir.spmd.sweep import Pass, Sweep, run_pass
+from partir.spmd.sweep import Pass, Sweep, collectives_of, run_pass
 from partir.spmd.timely import tie_repeated_gathers
 
 
-def scatter_reduced_slices(sweep: Sweep, ops: Iterator[SpmdOp]) -> list[SpmdOp]:
+def scatter_reduced_slices(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
     """Reduce only what is kept.
 
     rewrite:
@@ -37,6 +38,10 @@ def scatter_reduced_slices(sweep: Sweep, ops: Iterator[SpmdOp]) -> list[SpmdOp]:
         ->
         %2 = reduce_scatter 0 {B} %0
     """
+    moves = collectives_of(ops)
+    sums = {op.result for op in moves if op.kind == "all_reduce"}
+    if not any(op.operand in sums for op in moves if op.kind == SLICE):
+        return ops
     made: list[SpmdOp | None] = []
     reduced: dict[int, int] = {}  # result of an all_reduce -> its place
     for op in ops:
@@ -74,8 +79,7 @@ def _scattered(
         last = number == len(runs) - 1 and not rest
         result = sliced.result if last else sweep.new(type_)
         kind = "reduce_scatter" if member else SLICE
-        yield replace(
-            sliced,
+        yield sliced._replace(
             kind=kind,
             operand=value,
             result=result,
@@ -85,7 +89,7 @@ def _scattered(
         )
         value = result
     if rest:
-        yield replace(reduced, operand=value, result=sliced.result, axes=rest)
+        yield reduced._replace(operand=value, result=sliced.result, axes=rest)
 
 
 def drop_dead(program: SpmdProgram) -> SpmdProgram:
@@ -99,19 +103,20 @@ def drop_dead(program: SpmdProgram) -> SpmdProgram:
 def _live_block(block: Block, live: set[int], effects: frozenset[int]) -> Block:
     kept: list[SpmdOp] = []
     live.update(block.results)
+    changed = False
     for op in reversed(block.ops):
         if live.isdisjoint(op.results) and (
             isinstance(op, Collective) or op.node not in effects
         ):
+            changed = True
             continue
-        if isinstance(op, Control):
+        if type(op) is Control and op.blocks:
             inner = tuple(_live_block(b, live, effects) for b in op.blocks)
-            op = replace(op, blocks=inner)
+            if any(map(operator.is_not, inner, op.blocks)):
+                op, changed = replace(op, blocks=inner), True
         live.update(op.operands)
         kept.append(op)
-    if len(kept) == len(block.ops) and not any(isinstance(op, Control) for op in kept):
-        return block
-    return replace(block, ops=tuple(reversed(kept)))
+    return replace(block, ops=tuple(reversed(kept))) if changed else block
 
 
 def _effects(program: Program) -> frozenset[int]:
@@ -139,22 +144,11 @@ PASSES: tuple[Pass, ...] = (
     tie_repeated_gathers,
 )
 
-# What each looks for: without any there is nothing to do.
-_LOOKS_FOR: dict[Pass, tuple[str, ...]] = {
-    scatter_reduced_slices: (SLICE,),
-    merge_sums: ("all_reduce", "reduce_scatter"),
-    widen_after_gather: ("all_gather",),
-    narrow_before_gather: ("all_gather",),
-    merge_gathers: ("all_gather", "all_to_all", "collective_permute"),
-    tie_repeated_gathers: ("all_gather",),
-}
-
 
 def rewrite(program: SpmdProgram) -> SpmdProgram:
     """All rewrites, dead ops left out before and after."""
-    program = drop_dead(program)
-    kinds = {op.kind for op, _ in program.walk() if isinstance(op, Collective)}
+    made = drop_dead(program)
+    rewritten = made
     for one in PASSES:
-        if not kinds.isdisjoint(_LOOKS_FOR[one]):
-            program = run_pass(program, one)
-    return drop_dead(program)
+        rewritten = run_pass(rewritten, one)
+    return made if rewritten is made else drop_dead(rewritten)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from partir.rules.linear import linear
 from partir.rules.monoids import is_identity
@@ -29,7 +29,7 @@ class _Held:
         return r.kind, axes, r.dim, r.monoid
 
 
-def merge_sums(sweep: Sweep, ops: Iterator[SpmdOp]) -> list[SpmdOp]:
+def merge_sums(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
     """One reduction of a sum instead of a sum of reductions.
 
     rewrite:
@@ -42,6 +42,7 @@ def merge_sums(sweep: Sweep, ops: Iterator[SpmdOp]) -> list[SpmdOp]:
     """
     made: list[SpmdOp | None] = []
     held: dict[int, _Held] = {}
+    changed = False
     for op in ops:
         place = len(made)
         made.append(op)
@@ -50,15 +51,16 @@ def merge_sums(sweep: Sweep, ops: Iterator[SpmdOp]) -> list[SpmdOp]:
             if reduces and op.monoid == "sum" and sweep.reads[op.result] == 1:
                 held[op.result] = _Held(op, ((place, None),))
             continue
-        found = {i: held[v] for i, v in enumerate(op.operands) if v in held}
-        if not found or not isinstance(op, Compute):
+        if held.keys().isdisjoint(op.operands) or not isinstance(op, Compute):
             continue
+        found = {i: held[v] for i, v in enumerate(op.operands) if v in held}
         moved = _moved(sweep, op, found)
         if moved is None:
             continue
         compute, reduction, gain = moved
         edits = tuple(edit for h in found.values() for edit in h.edits)
         if gain:
+            changed = True
             for index, edit in (*edits, (place, compute)):
                 made[index] = edit
             made.append(reduction)
@@ -67,7 +69,7 @@ def merge_sums(sweep: Sweep, ops: Iterator[SpmdOp]) -> list[SpmdOp]:
             edits = (*edits, (place, compute))
         if sweep.reads[reduction.result] == 1:
             held[reduction.result] = _Held(reduction, edits)
-    return [op for op in made if op is not None]
+    return [op for op in made if op is not None] if changed else ops
 
 
 def _moved(
@@ -100,7 +102,7 @@ def _moved(
     if after > sum(before):
         return None
     compute = op._replace(nest=nest, operands=operands, results=(value,))
-    reduction = replace(first, operand=value, result=op.results[0], dim=dim)
+    reduction = first._replace(operand=value, result=op.results[0], dim=dim)
     return compute, reduction, len(held) > 1 or after < sum(before)
 
 

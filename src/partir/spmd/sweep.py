@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
@@ -27,7 +28,8 @@ class Sweep:
     @cached_property
     def reads(self) -> Counter[int]:
         """How often each value is read."""
-        return Counter(_reads(self.program.body))
+        nested = self.program.program.nested
+        return Counter(_reads(self.program.body, nested))
 
     def new(self, type_: TensorType) -> int:
         """A new value."""
@@ -41,29 +43,43 @@ class Sweep:
         return type_.with_shape(tuple(shape))
 
 
-Pass = Callable[[Sweep, Iterator[SpmdOp]], Iterable[SpmdOp]]
-"""Takes a block's ops in order, gives the new ones."""
+Pass = Callable[[Sweep, Sequence[SpmdOp]], Sequence[SpmdOp]]
+"""Takes a block's ops in order, gives the new ones; the same if nothing changes."""
 
 
 def run_pass(program: SpmdProgram, one: Pass) -> SpmdProgram:
-    """Apply a pass to every block, inner ones first."""
+    """Apply a pass to every block, inner ones first; the same program if none."""
     sweep = Sweep(program)
     body = _block(sweep, program.body, one)
     if sweep.renamed:
         body = _rename(sweep.renamed, body)
+    if body is program.body:
+        return program
     return replace(program, types=tuple(sweep.types), body=body)
 
 
 def _block(sweep: Sweep, block: Block, one: Pass) -> Block:
-    ops = (
-        replace(op, blocks=tuple(_block(sweep, inner, one) for inner in op.blocks))
-        if isinstance(op, Control) and op.blocks
-        else op
-        for op in block.ops
-    )
-    listed = list(ops)  # inner blocks first
+    ops: Sequence[SpmdOp] = block.ops
+    if sweep.program.program.nested:
+        ops = [_with_inner(sweep, op, one) for op in ops]
+        if all(map(operator.is_, ops, block.ops)):
+            ops = block.ops
     sweep.block = block
-    return replace(block, ops=tuple(one(sweep, iter(listed))))
+    made = one(sweep, ops)
+    return block if made is block.ops else replace(block, ops=tuple(made))
+
+
+def _with_inner(sweep: Sweep, op: SpmdOp, one: Pass) -> SpmdOp:
+    if not isinstance(op, Control) or not op.blocks:
+        return op
+    made = tuple([_block(sweep, inner, one) for inner in op.blocks])
+    same = all(map(operator.is_, made, op.blocks))
+    return op if same else replace(op, blocks=made)
+
+
+def collectives_of(ops: Iterable[SpmdOp]) -> list[Collective]:
+    """Those among these ops."""
+    return [op for op in ops if type(op) is Collective]
 
 
 def _rename(renamed: dict[int, int], block: Block) -> Block:
@@ -72,7 +88,7 @@ def _rename(renamed: dict[int, int], block: Block) -> Block:
 
     def one(op: SpmdOp) -> SpmdOp:
         if isinstance(op, Collective):
-            return replace(op, operand=renamed.get(op.operand, op.operand))
+            return op._replace(operand=renamed.get(op.operand, op.operand))
         if isinstance(op, Control):
             blocks = tuple(_rename(renamed, inner) for inner in op.blocks)
             return replace(op, operands=new(op.operands), blocks=blocks)
@@ -94,9 +110,9 @@ def reads_of(op: SpmdOp) -> Iterator[int]:
             yield from _reads(inner)
 
 
-def _reads(block: Block) -> Iterator[int]:
+def _reads(block: Block, nested: bool = True) -> Iterator[int]:
     yield from chain.from_iterable([op.operands for op in block.ops])
-    for op in block.ops:
+    for op in block.ops if nested else ():
         if isinstance(op, Control):
             for inner in op.blocks:
                 yield from _reads(inner)

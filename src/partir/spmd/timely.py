@@ -9,14 +9,13 @@ the activation it is needed with makes them differ.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Sequence
 
 from partir.spmd.program import Collective, Compute, SpmdOp
-from partir.spmd.sweep import Sweep
+from partir.spmd.sweep import Sweep, collectives_of
 
 
-def tie_repeated_gathers(sweep: Sweep, ops: Iterator[SpmdOp]) -> list[SpmdOp]:
+def tie_repeated_gathers(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
     """Make gathers of one value wait for the other operand of what reads them.
 
     rewrite:
@@ -24,8 +23,10 @@ def tie_repeated_gathers(sweep: Sweep, ops: Iterator[SpmdOp]) -> list[SpmdOp]:
         ->
         %1 = all_gather 0 {B} %w ; … ; %2 = all_gather 0 {B} %w after %x ; dot %x %2
     """
+    repeated = Counter(_key(op) for op in collectives_of(ops))
+    if max(repeated.values(), default=0) < 2:
+        return ops
     made = list(ops)
-    repeated = Counter(_key(op) for op in made if isinstance(op, Collective))
     born = {value: place for place, op in enumerate(made) for value in op.results}
     readers: dict[int, Compute] = {}
     for op in reversed(made):
@@ -37,7 +38,7 @@ def tie_repeated_gathers(sweep: Sweep, ops: Iterator[SpmdOp]) -> list[SpmdOp]:
         reader = readers.get(op.result)
         if repeated[_key(op)] > 1 and reader is not None:
             after = _latest(sweep, reader, op.result, born, place)
-            made[place] = replace(op, after=after)
+            made[place] = op._replace(after=after)
     return made
 
 

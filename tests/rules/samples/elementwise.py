@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from partir.ir.core import Signature
+from partir.ir.core import Location, Op, Signature
 from partir.ir.types import tensor
-from partir.rules.elementwise import TIE
+from partir.rules.elementwise import FUSED, TIE
+from partir.rules.fused import fuse
 from tests.rules.samples.sample import SHAPES, Sample, combine, pick, sample, written
 
 _FLOAT_TO_FLOAT = (
@@ -25,6 +26,11 @@ _FLOATS_TO_FLOAT = (
 _INTEGERS_TO_INTEGER = (
     "and or xor shift_left shift_right_arithmetic shift_right_logical"
 ).split()
+
+
+def _spread(*dims: int) -> str:
+    inside = ", ".join(map(str, dims))
+    return f"broadcast_dimensions = array<i64: {inside}>"
 
 
 # Take long to compile.
@@ -163,3 +169,49 @@ def tie(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
     signature = Signature.of(TIE, {}, (type_,) * 2, (type_,) * 3)
     value = rng.normal(size=(4, 6))
     yield Sample(kind, signature, given=(value, value))
+
+
+_FULL = "4x6xf64"
+_FUSED = {
+    "of two rows and a column": [
+        ("exponential", f"{_FULL} -> {_FULL}", "", "x", "e"),
+        ("broadcast_in_dim", f"6xf64 -> {_FULL}", _spread(1), "row", "r"),
+        ("multiply", f"{_FULL}, {_FULL} -> {_FULL}", "", "e r", "m"),
+        ("broadcast_in_dim", f"4x1xf64 -> {_FULL}", _spread(0, 1), "column", "c"),
+        ("add", f"{_FULL}, {_FULL} -> {_FULL}", "", "m c", "result"),
+    ],
+    "linear": [
+        ("broadcast_in_dim", f"6xf64 -> {_FULL}", _spread(1), "row", "r"),
+        ("multiply", f"{_FULL}, {_FULL} -> {_FULL}", "", "x r", "m"),
+        ("negate", f"{_FULL} -> {_FULL}", "", "y", "n"),
+        ("add", f"{_FULL}, {_FULL} -> {_FULL}", "", "m n", "result"),
+    ],
+    "of a scalar, one value twice": [
+        ("select", f"i1, {_FULL}, {_FULL} -> {_FULL}", "", "test x y", "s"),
+        ("convert", f"{_FULL} -> 4x6xf32", "", "s", "n"),
+        ("convert", f"4x6xf32 -> {_FULL}", "", "n", "w"),
+        ("multiply", f"{_FULL}, {_FULL} -> {_FULL}", "", "w x", "result"),
+    ],
+    "of one value by rows and by columns": [
+        ("broadcast_in_dim", "4xf64 -> 4x4xf64", _spread(0), "v", "c"),
+        ("broadcast_in_dim", "4xf64 -> 4x4xf64", _spread(1), "v", "r"),
+        ("subtract", "4x4xf64, 4x4xf64 -> 4x4xf64", "", "c r", "result"),
+    ],
+}
+
+
+@sample(FUSED)
+def fused(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
+    """Several ops, with operands that are repeated when they come in."""
+    for label, lines in _FUSED.items():
+        numbers: dict[str, int] = {}
+        members = [
+            Op(
+                written(f"stablehlo.{name}", types, attrs),
+                tuple(numbers.setdefault(v, len(numbers)) for v in operands.split()),
+                (numbers.setdefault(result, len(numbers)),),
+                Location(),
+            )
+            for name, types, attrs, operands, result in lines
+        ]
+        yield Sample(f"fused {label}", fuse(members)[0])

@@ -1,0 +1,307 @@
+"""The folded program with fewer ops: elementwise ones that go together become one.
+
+An elementwise op goes into the one that reads it if nothing else does, so that a group
+makes one value, as a kernel would; so does what is only repeated there. All values
+inside are then tiled as that one is.
+What a rewrite or a tactic looks for stays outside: a sum of two values that may each be
+a sum over devices, conversions next to something that may be gathered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from partir.ir.core import Op, Port, Program, Region, Signature, Tie
+from partir.rules.fused import fuse, is_broadcast, is_pointwise
+from partir.rules.linear import linear
+from partir.rules.monoids import is_identity
+from partir.rules.nest import nest_of
+from partir.search.folded import Folded
+from partir.search.reads import heavy_reads
+from partir.simulate.folded import Multiplicity
+from partir.simulate.fusion import Role, role_of
+
+Alike = Callable[[int, int], bool]
+"""Whether two nodes of the source are decided alike so far."""
+
+
+def contract(folded: Folded, alike: Alike) -> Folded:
+    """The same program, its elementwise ops in groups, what nobody reads left out."""
+    dead = _dead(folded.program)
+    return _Contraction(folded, _Groups(folded, alike, dead).roots(), dead).run()
+
+
+def _dead(program: Program) -> set[int]:
+    """Ops of the body whose results are read by none that isn't dead itself."""
+    read = set(program.body.results)
+    read.update(v for tie in program.ties for v in tie.sources)
+    dead: set[int] = set()
+    for index in reversed(program.body.ops):
+        op = program.ops[index]
+        effect = op.regions or op.signature.attrs.get("has_side_effect") == "true"
+        if not effect and op.results and read.isdisjoint(op.results):
+            dead.add(index)
+            continue
+        for number in (index, *(i for r in op.regions for i in program.walk(r))):
+            read.update(program.ops[number].operands)
+        for region in op.regions:
+            read.update(_yielded(program, region))
+    return dead
+
+
+def _yielded(program: Program, region: Region) -> Iterator[int]:
+    yield from region.results
+    for index in region.ops:
+        for inner in program.ops[index].regions:
+            yield from _yielded(program, inner)
+
+
+class _Groups:
+    def __init__(self, folded: Folded, alike: Alike, dead: set[int]) -> None:
+        self.folded, self.alike, self.dead = folded, alike, dead
+        self.program = folded.program
+        self.region_of: dict[int, Region] = {}
+        self.pinned = {port.value for port in self.program.results}
+        self.pinned.update(a.value for a in self.program.annotations)
+        for region in _regions(self.program):
+            self.region_of.update(dict.fromkeys(region.ops, region))
+            self.pinned.update(region.results)
+        self.merges = _merging(self.program)
+        self.weights = _weights(self.program)
+
+    def roots(self) -> list[int]:
+        """The op that each op goes into, by way of others; itself if into none."""
+        ops, uses, dead = self.program.ops, self.program.uses, self.dead
+        roots = list(range(len(ops)))
+        for index in reversed(roots):
+            if index in dead or not self._may_go(index):
+                continue
+            readers = [r for r in uses.get(ops[index].results[0], ()) if r not in dead]
+            targets = {roots[reader] for reader in readers}
+            if len(targets) != 1:
+                continue
+            (target,) = targets
+            inside = target not in readers or is_pointwise(ops[target].signature)
+            if inside and self._fits(index, target, readers):
+                roots[index] = target
+        return roots
+
+    def _may_go(self, index: int) -> bool:
+        op = self.program.ops[index]
+        if not is_pointwise(op.signature) and not is_broadcast(op.signature):
+            return False
+        return not (
+            op.results[0] in self.pinned
+            or index in self.merges
+            or self.weights.issuperset(op.operands)
+            or self._narrows_given(index)
+        )
+
+    def _fits(self, index: int, target: int, readers: Sequence[int]) -> bool:
+        """Whether an op goes with the one that makes its group's value.
+
+        Where something smaller is repeated, one op reads it.
+        """
+        nodes, weights = self.folded.nodes, self.folded.times.ops
+        last = self.program.ops[target]
+        repeated = any(is_broadcast(self.program.ops[r].signature) for r in readers)
+        return (
+            not (repeated and len(readers) > 1)
+            and all(
+                self.weights.isdisjoint(self.program.ops[r].operands) for r in readers
+            )
+            and weights[index] == weights[target]
+            and self.region_of[index] is self.region_of[target]
+            and not _widens(last)
+            and not self._kept_apart(index, target)
+            and self.alike(nodes[index], nodes[target])
+        )
+
+    def _kept_apart(self, index: int, target: int) -> bool:
+        """A costly op is computed once, a cheap one again for each reader."""
+        ops = self.program.ops
+        if len(self.program.uses.get(ops[target].results[0], ())) < 2:
+            return False
+        roles = [role_of(nest_of(ops[n].signature)) for n in (index, target)]
+        return roles == [Role.COSTLY, Role.CHEAP]
+
+    def _narrows_given(self, index: int) -> bool:
+        """A conversion to fewer bytes of what no group makes."""
+        op = self.program.ops[index]
+        if not _converts(op) or _widens(op):
+            return False
+        maker = self.program.producers.get(op.operands[0])
+        if maker is None:
+            return True
+        single = self.program.uses[op.operands[0]] == (index,)
+        return not (single and is_pointwise(self.program.ops[maker].signature))
+
+
+def _weights(program: Program) -> set[int]:
+    """Arguments that heavy ops read, and what is computed of them alone.
+
+    A move may keep them whole where everything else that an op reads is tiled.
+    """
+    found = {
+        v for v in program.body.arguments if any(True for _ in heavy_reads(program, v))
+    }
+    splats = program.splats.keys()
+    for op in program.ops:
+        light = is_pointwise(op.signature) or is_broadcast(op.signature)
+        known = all(v in found or v in splats for v in op.operands)
+        if light and known and not found.isdisjoint(op.operands):
+            found.update(op.results)
+    return found
+
+
+def _regions(program: Program) -> Iterable[Region]:
+    yield program.body
+    for op in program.ops:
+        yield from op.regions
+
+
+def _converts(op: Op) -> bool:
+    return op.signature.kind == "stablehlo.convert"
+
+
+def _widens(op: Op) -> bool:
+    """Whether gathers would rather move what it reads."""
+    (before, *_), (after, *_) = op.signature.operands, op.signature.results
+    return _converts(op) and after.bytes > before.bytes
+
+
+def _merging(program: Program) -> set[int]:
+    """Ops where sums over devices that several operands may need become one."""
+    pending: set[int] = set()
+    found: set[int] = set()
+    for index, op in enumerate(program.ops):
+        signature, operands = op.signature, op.operands
+        if op.regions:
+            pending.update(op.results)
+            continue
+        if any(factor.reduce == "sum" for factor in nest_of(signature).factors):
+            pending.update(op.results)
+        positions = frozenset(i for i, v in enumerate(operands) if v in pending)
+
+        def zero(position: int, op: Op = op) -> bool:
+            splat = program.splats.get(op.operands[position])
+            return is_identity("sum", op.signature.operands[position], splat)
+
+        if positions and linear(signature, positions, zero):
+            pending.update(op.results)
+            if len({operands[i] for i in positions}) > 1:
+                found.add(index)
+    return found
+
+
+class _Contraction:
+    def __init__(self, folded: Folded, roots: list[int], dead: set[int]) -> None:
+        self.folded, self.program = folded, folded.program
+        self.roots = roots
+        self.groups: dict[int, list[int]] = {}
+        for index, root in enumerate(roots):
+            if index not in dead:
+                self.groups.setdefault(root, []).append(index)
+        self.kept = sorted(self.groups)
+        self.op_number = {index: number for number, index in enumerate(self.kept)}
+        gone = {
+            value
+            for index, op in enumerate(self.program.ops)
+            if index not in self.op_number
+            for value in op.results
+        }
+        self.ops = [self._fused(index) for index in self.kept]
+        read = {value for _, operands in self.ops for value in operands}
+        makers = self.program.producers
+        gone.update(v for v in self.program.splats if v not in makers and v not in read)
+        values = [v for v in range(len(self.program.types)) if v not in gone]
+        self.values = values
+        self.number = {value: number for number, value in enumerate(values)}
+
+    def run(self) -> Folded:
+        folded, number = self.folded, self.op_number
+        count = len(self.program.ops)
+        times = folded.times
+        return replace(
+            folded,
+            program=self._program(),
+            times=Multiplicity(
+                ops=[times.ops[index] for index in self.kept],
+                arguments=times.arguments,
+                results=times.results,
+                counted=[self._counted(i) for i in self.kept],
+            ),
+            members=tuple(folded.members[value] for value in self.values),
+            nodes=(*(folded.nodes[i] for i in self.kept), *folded.nodes[count:]),
+            op_members={number[i]: self._op_members(i) for i in self.kept},
+            twins=tuple(
+                (self.number[a], self.number[b])
+                for a, b in folded.twins
+                if a in self.number and b in self.number
+            ),
+        )
+
+    def _counted(self, index: int) -> int:
+        counted = self.roots[self.folded.times.counted[index]]
+        return self.op_number.get(counted, self.op_number[index])
+
+    def _op_members(self, root: int) -> tuple[int, ...]:
+        """Nodes of the source that get the loop if a group does: all of its shape."""
+        shape = self._shape(root)
+        return tuple(
+            node
+            for index in self.groups[root]
+            if index == root or self._shape(index) == shape
+            for node in self.folded.node_members(index)
+        )
+
+    def _shape(self, index: int) -> tuple[int, ...] | None:
+        results = self.program.ops[index].results
+        return self.program.types[results[0]].shape if results else None
+
+    def _program(self) -> Program:
+        program = self.program
+        return replace(
+            program,
+            types=tuple(program.types[value] for value in self.values),
+            ops=tuple(map(self._op, self.kept, self.ops)),
+            body=self._region(program.body),
+            arguments=self._ports(program.arguments),
+            results=self._ports(program.results),
+            splats={
+                self.number[v]: s for v, s in program.splats.items() if v in self.number
+            },
+            ties=tuple(map(self._tie, program.ties)),
+            annotations=tuple(
+                replace(a, value=self.number[a.value]) for a in program.annotations
+            ),
+        )
+
+    def _fused(self, index: int) -> tuple[Signature, tuple[int, ...]]:
+        """Signature and operands of a group, or of an op alone."""
+        ops, members = self.program.ops, self.groups[index]
+        if len(members) == 1:
+            return ops[index].signature, ops[index].operands
+        return fuse([ops[i] for i in members], self.program.splats)
+
+    def _op(self, index: int, made: tuple[Signature, tuple[int, ...]]) -> Op:
+        op, (signature, operands) = self.program.ops[index], made
+        regions = tuple(map(self._region, op.regions))
+        return Op(
+            signature, self._all(operands), self._all(op.results), op.location, regions
+        )
+
+    def _region(self, region: Region) -> Region:
+        ops = tuple(self.op_number[i] for i in region.ops if i in self.op_number)
+        return Region(self._all(region.arguments), ops, self._all(region.results))
+
+    def _all(self, values: Iterable[int]) -> tuple[int, ...]:
+        return tuple(self.number[value] for value in values)
+
+    def _ports(self, ports: Iterable[Port]) -> tuple[Port, ...]:
+        return tuple(replace(port, value=self.number[port.value]) for port in ports)
+
+    def _tie(self, tie: Tie) -> Tie:
+        owner = None if tie.owner is None else self.op_number[tie.owner]
+        return Tie(self._all(tie.sources), self._all(tie.targets), owner)
