@@ -24,6 +24,7 @@ from typing import Any
 import partir
 from benchmarks.models import transformer
 from benchmarks.tables import format_table
+from partir.ir.garbage import collection_paused
 from partir.partition.graph import Graph
 from partir.partition.state import State
 from partir.search.found import decisions
@@ -40,6 +41,8 @@ DEVICE = "tpu_v3"
 
 def kind_of(move: Move) -> str:
     """What a move is about, by the arguments that it names."""
+    if move.loops:
+        return "several"
     if move.group.startswith("inputs"):
         return "batch"
     return "ZeRO" if move.name < 0 or "optimizer" in move.group else "model"
@@ -90,6 +93,7 @@ class Stopwatch:
         return 1e3 * self.cpu / self.count, 1e3 * self.wall / self.count
 
 
+@collection_paused  # as the search itself does
 def time_folded(problem: Problem, chosen: list[tuple[Move, Move]]) -> Stopwatch:
     """Decisions on the folded program."""
     watch = Stopwatch()
@@ -102,6 +106,7 @@ def time_folded(problem: Problem, chosen: list[tuple[Move, Move]]) -> Stopwatch:
     return watch
 
 
+@collection_paused
 def time_whole(
     problem: Problem, start: State, chosen: list[tuple[Move, Move]]
 ) -> Stopwatch:

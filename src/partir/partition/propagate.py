@@ -50,8 +50,8 @@ def _round(
     for node in frontier:
         if chosen[node]:
             continue
-        given = tuple([seen[v] for v in operands[node]])
-        known = given + tuple([homes[v] for v in results[node]])
+        given = [seen[v] for v in operands[node]]
+        known = (*given, *[homes[v] for v in results[node]])
         factor = nests[node].judge(size, known)
         if node in redirects:
             turned.append((node, factor))

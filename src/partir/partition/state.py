@@ -112,8 +112,10 @@ class State:
 
     def divides(self, value: int, dim: int, axis: str) -> bool:
         """Whether an axis can tile what is left of a dimension; never an empty one."""
-        left = self.local_size(value, dim)
-        return left > 0 and left % self.mesh.axes[axis] == 0
+        axes, left = self.mesh.axes, self.graph.program.types[value].shape[dim]
+        for outer in self.tilings[value][dim]:
+            left //= axes[outer]
+        return left > 0 and left % axes[axis] == 0
 
     def known(self, node: int, axis: str) -> tuple[int, ...]:
         """Homes around a node on an axis, operands then results."""
@@ -128,12 +130,10 @@ class State:
     def set_home(self, value: int, dim: int, axis: str, node: int | None) -> bool:
         """Tile a value at home; False if it is decided or does not divide."""
         homes = self.homes[axis]
-        if homes[value] != UNDECIDED:
+        if homes[value] != UNDECIDED or not self.divides(value, dim, axis):
             return False
-        if not self.divides(value, dim, axis):
-            return False
-        hidden = self.graph.hidden
-        if hidden and dim >= hidden.get(value, dim + 1):
+        graph = self.graph
+        if graph.hidden and dim >= graph.hidden.get(value, dim + 1):
             return False
         trail, seen, tiling = self._trail, self.seen[axis], self.tilings[value]
         trail.append((homes, value, UNDECIDED))
@@ -146,7 +146,7 @@ class State:
         trail.append((self.tilings, value, tiling))
         axes = self._nested(value, tiling[dim], axis) if tiling[dim] else (axis,)
         self.tilings[value] = (*tiling[:dim], axes, *tiling[dim + 1 :])
-        self.dirty[axis].update(self.graph.neighbours[value])
+        self.dirty[axis].update(graph.neighbours[value])
         return True
 
     def _nested(self, value: int, axes: tuple[str, ...], axis: str) -> tuple[str, ...]:
@@ -185,12 +185,15 @@ class State:
         trail.append((self.nests, node, nest))
         self.nests[node] = nest.inside(axis, self.mesh.axes[axis], factor)
         self._put(self.node_origins, (axis, node), origin)
-        taken = nest.factors[factor]
-        for value, dim in zip(self.graph.operands[node], taken.operands, strict=True):
-            if dim is not None and seen[value] == UNDECIDED:
+        homes, operands = self.homes[axis], self.graph.operands[node]
+        read, made = nest.named(factor)
+        for position, dim in read:
+            value = operands[position]
+            if seen[value] == UNDECIDED and homes[value] == UNDECIDED:
                 self.set_home(value, dim, axis, node)
-        for value, dim in zip(self.graph.results[node], taken.results, strict=True):
-            if dim is not None and results:
+        for position, dim in made if results else ():
+            value = self.graph.results[node][position]
+            if homes[value] == UNDECIDED:
                 self.set_home(value, dim, axis, node)
 
     def fix(self, node: int, nest: Nest, origin: Origin) -> None:

@@ -22,6 +22,9 @@ Tiling = tuple[tuple[str, ...], ...]
 Dims = tuple[int | None, ...]
 """A factor's dimension in each value, if it has one there."""
 
+Named = tuple[tuple[int, int], ...]
+"""Positions of values, each with a dimension."""
+
 UNDECIDED = -1
 WHOLE = -2
 """Homes of a value on an axis: a dimension, or one of these."""
@@ -51,6 +54,7 @@ class Nest:
         self.factors = self._local_factors()
         self.cache: dict[str, Any] = {}  # what others learn of it
         self._inside: dict[tuple[str, int, int], Nest] = {}
+        self._named: dict[int, tuple[Named, Named]] = {}
         self._judged: dict[tuple[int, tuple[int, ...]], int] = {}
         self._settled: dict[tuple[int, tuple[int, ...], bool], int] = {}
 
@@ -103,6 +107,18 @@ class Nest:
         return next((i for i in numbers if self.factors[i].resized(0) == wanted), None)
 
     # What propagation asks
+
+    def named(self, index: int) -> tuple[Named, Named]:
+        """Positions and dimensions that a factor runs along: operands', results'."""
+        found = self._named.get(index)
+        if found is None:
+            factor = self.factors[index]
+            read, made = (
+                tuple((i, dim) for i, dim in enumerate(dims) if dim is not None)
+                for dims in (factor.operands, factor.results)
+            )
+            found = self._named[index] = read, made
+        return found
 
     def judge(self, size: int, homes: tuple[int, ...]) -> int:
         """The one factor that agrees with all homes and that some home supports.

@@ -20,7 +20,9 @@ from partir.rules.nest import nest_of
 from partir.search.folded import Folded
 from partir.search.reads import heavy_reads
 from partir.simulate.folded import Multiplicity
-from partir.simulate.fusion import Role, role_of
+from partir.simulate.fusion import Role, changes_form, role_of
+
+_MOST_COPIES = 4
 
 Alike = Callable[[int, int], bool]
 """Whether two nodes of the source are decided alike so far."""
@@ -70,21 +72,28 @@ class _Groups:
         self.merges = _merging(self.program)
         self.weights = _weights(self.program)
 
-    def roots(self) -> list[int]:
-        """The op that each op goes into, by way of others; itself if into none."""
+    def roots(self) -> list[frozenset[int]]:
+        """The ops that each op goes into, by way of others; itself if into none.
+
+        Most go into one. What only repeats or converts is computed again wherever it
+        is read, so it goes into a few.
+        """
         ops, uses, dead = self.program.ops, self.program.uses, self.dead
-        roots = list(range(len(ops)))
-        for index in reversed(roots):
+        roots = [frozenset((index,)) for index in range(len(ops))]
+        for index in reversed(range(len(ops))):
             if index in dead or not self._may_go(index):
                 continue
             readers = [r for r in uses.get(ops[index].results[0], ()) if r not in dead]
-            targets = {roots[reader] for reader in readers}
-            if len(targets) != 1:
+            targets = frozenset().union(*(roots[reader] for reader in readers))
+            most = _MOST_COPIES if changes_form(nest_of(ops[index].signature)) else 1
+            if not 0 < len(targets) <= most:
                 continue
-            (target,) = targets
-            inside = target not in readers or is_pointwise(ops[target].signature)
-            if inside and self._fits(index, target, readers):
-                roots[index] = target
+            inside = all(
+                is_pointwise(ops[reader].signature) or reader not in roots[reader]
+                for reader in readers
+            )
+            if inside and all(self._fits(index, t, readers) for t in targets):
+                roots[index] = targets
         return roots
 
     def _may_go(self, index: int) -> bool:
@@ -196,12 +205,14 @@ def _merging(program: Program) -> set[int]:
 
 
 class _Contraction:
-    def __init__(self, folded: Folded, roots: list[int], dead: set[int]) -> None:
+    def __init__(
+        self, folded: Folded, roots: list[frozenset[int]], dead: set[int]
+    ) -> None:
         self.folded, self.program = folded, folded.program
         self.roots = roots
         self.groups: dict[int, list[int]] = {}
-        for index, root in enumerate(roots):
-            if index not in dead:
+        for index, own in enumerate(roots):
+            for root in own if index not in dead else ():
                 self.groups.setdefault(root, []).append(index)
         self.kept = sorted(self.groups)
         self.op_number = {index: number for number, index in enumerate(self.kept)}
@@ -243,7 +254,7 @@ class _Contraction:
         )
 
     def _counted(self, index: int) -> int:
-        counted = self.roots[self.folded.times.counted[index]]
+        counted = max(self.roots[self.folded.times.counted[index]])
         return self.op_number.get(counted, self.op_number[index])
 
     def _op_members(self, root: int) -> tuple[int, ...]:

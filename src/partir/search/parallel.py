@@ -10,6 +10,7 @@ import warnings
 from concurrent.futures import Executor, Future, wait
 
 from partir.errors import PartitionError
+from partir.ir.garbage import collection_paused
 from partir.rules.user import put_rules, written_rules
 from partir.search.best import Best, Budget, Listener
 from partir.search.local import walked
@@ -130,6 +131,7 @@ def _limits(budget: Budget) -> tuple[int | None, float | None, float]:
     return budget.evaluations, left, time.time() + left
 
 
+@collection_paused
 def search_elsewhere(
     sent: bytes,
     method: str,

@@ -7,6 +7,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
+from partir.ir.garbage import collection_paused
 from partir.partition.state import State
 from partir.search.best import Best, Budget, Listener
 from partir.search.found import Decision, decisions
@@ -49,6 +50,7 @@ class Result:
         )
 
 
+@collection_paused
 def search(
     state: State,
     axes: Sequence[str],

@@ -105,7 +105,12 @@ class FoldedEstimate:
             self._scheduled,
         )
         kernels, weights = self._kernels.kernels, self._weights
-        durations = [self._duration(clock, kernel) for kernel in kernels]
+        durations = [
+            clock.compute_seconds(kernel)
+            if type(kernel.op) is Compute and not kernel.moves
+            else self._duration(clock, kernel)
+            for kernel in kernels
+        ]
         _, whole = on_streams(kernels, durations, clock.overlap)
         seconds = whole
         sums: dict[int, float] = {}
@@ -125,8 +130,6 @@ class FoldedEstimate:
         return seconds + self.device.step_seconds
 
     def _duration(self, clock: Clock, kernel: Kernel) -> float:
-        if type(kernel.op) is Compute and not kernel.moves:
-            return clock.compute_seconds(kernel)
         weights = [self.times.of(op) for op in kernel.members]
         if len(set(weights)) < 2:
             return clock.kernel(kernel)[1]

@@ -49,6 +49,7 @@ class Clock:
         self.types, self.device, self.network = types, device, network
         self.schedule = schedule
         self.overlap = overlap and device.overlap
+        self._vector_rate = device.vector_rate
         self.trip_count = trip_count
 
     def run(self, block: Kernels) -> Run:
@@ -112,9 +113,9 @@ class Clock:
             seconds = self._matmul(kernel)
         else:
             work = kernel.flops + kernel.transcendentals * device.transcendental_flops
-            seconds = work / device.vector_rate
-        seconds = max(seconds, kernel.moved_bytes / device.memory_bytes_per_s)
-        return seconds + device.kernel_seconds
+            seconds = work / self._vector_rate
+        memory = kernel.moved_bytes / device.memory_bytes_per_s
+        return (seconds if seconds > memory else memory) + device.kernel_seconds
 
     def _matmul(self, kernel: Kernel) -> float:
         """Products of padded matrices at the rate of their element type."""
