@@ -18,7 +18,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import partir
@@ -88,6 +88,13 @@ class Row:
 
 def measure(model: Model, target: Target, args: argparse.Namespace) -> Row:
     """Experts and searches of one model on one target."""
+    start, row = against(model, target)
+    found = tuple(find(start, row, seed, args) for seed in range(args.seeds))
+    return replace(row, found=found)
+
+
+def against(model: Model, target: Target) -> tuple[Any, Row]:
+    """The model with nothing decided, and what experts reach."""
     step, arguments = model.full_case(target)
     start = partir.partition(
         step,
@@ -108,12 +115,13 @@ def measure(model: Model, target: Target, args: argparse.Namespace) -> Row:
             donate_argnums=model.donate,
         ).estimate
         experts.append(Expert(name, done.seconds, done.peak_bytes, done.fits))
-    row = Row(model.name, str(target), len(start.program.ops), tuple(experts), ())
-    found = tuple(find(start, row, seed, args) for seed in range(args.seeds))
-    return Row(row.model, row.target, row.ops, row.experts, found)
+    ops = len(start.program.ops)
+    return start, Row(model.name, str(target), ops, tuple(experts), ())
 
 
-def find(start: Any, row: Row, seed: int, args: argparse.Namespace) -> Found:
+def find(
+    start: Any, row: Row, seed: int, args: argparse.Namespace, method: str = "mcts"
+) -> Found:
     """One search from an unpartitioned program."""
     first = start.steps[-1]
     count = len(start.program.arguments)
@@ -125,6 +133,7 @@ def find(start: Any, row: Row, seed: int, args: argparse.Namespace) -> Found:
         first.setting.donated() or [False] * count,
         Budget(args.evaluations, args.seconds),
         seed=seed,
+        method=method,
     )
     took = time.monotonic() - began
     return _found(row, seed, result, took)

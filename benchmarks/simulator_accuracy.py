@@ -75,6 +75,7 @@ def compare_static(device: Any) -> Iterator[Static]:
         for name, schedule in model.schedules().items():
             done = suite.partitioned(model, schedule, suite.MESHES[0], device=device)
             compiled = done.compile().lower_abstract().compile()
+            print(f"compiled {model.name} {name}", file=sys.stderr, flush=True)
             memory = compiled.memory_analysis()
             yield Static(
                 model=model.name,
@@ -161,6 +162,7 @@ def cases(model: Any, device: Any) -> Iterator[tuple[str, Any]]:
 def time_model(model: Any, device: Any, rounds: int, clock: Any) -> list[Timed]:
     """All schedules in turn, several times over, so that all see the same noise."""
     listed = [(name, done, done.compile()) for name, done in cases(model, device)]
+    print(f"timing {model.name}: {len(listed)} schedules", file=sys.stderr, flush=True)
     times: list[list[float]] = [[] for _ in listed]
     for _ in range(rounds):
         for number, (_, done, compiled) in enumerate(listed):

@@ -44,6 +44,7 @@ class Network:
         self.mesh, self.device = mesh, device
         self.places = place_axes(mesh, device)
         self._groups: dict[tuple[str, ...], Group] = {}
+        self._known: dict[tuple[str, tuple[str, ...], float], float] = {}
 
     def seconds(self, kind: str, axes: tuple[str, ...], count: float) -> float:
         """Time of one collective.
@@ -51,6 +52,13 @@ class Network:
         `count` is the bytes of its whole: what a gather makes, what a reduction or an
         all-to-all reads, on one device.
         """
+        key = kind, axes, count
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._seconds(*key)
+        return found
+
+    def _seconds(self, kind: str, axes: tuple[str, ...], count: float) -> float:
         group = self._groups.get(axes)
         if group is None:
             group = self._groups[axes] = self._group(axes)
