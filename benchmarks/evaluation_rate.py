@@ -114,7 +114,7 @@ def time_whole(
     watch = Stopwatch()
     donated = [False] * len(start.graph.program.arguments)
     for path in chosen:
-        one, two = decisions(problem, path)
+        one, two, *_ = decisions(problem, path, start)
         before = start.copy()
         one.apply(before)
         with watch:

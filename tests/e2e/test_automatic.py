@@ -64,5 +64,5 @@ def _meeting(step: Any, arrays: Any) -> Any:
     problem = Problem(first.state, ["B"], SLOW, [False] * count)
     moves = [move for move in problem.fixed if move.loops and move.tiles]
     best = max(moves, key=lambda m: problem.outcome(problem.state((m,))).score)
-    (decision,) = decisions(problem, (best,))
+    decision, *_ = decisions(problem, (best,), first.state)
     return as_tactic(start.partition_record, decision)

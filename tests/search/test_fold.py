@@ -136,7 +136,7 @@ def test_repetitions_are_found(case: str) -> None:
 def decided(asked: Problem, start: State, path: Path) -> State:
     """The same decisions in every repetition of the whole program."""
     state = start.copy()
-    for decision in decisions(asked, path):
+    for decision in decisions(asked, path, start):
         decision.apply(state)
     return state
 

@@ -56,7 +56,7 @@ def test_tactics_do_what_the_moves_did(name: str) -> None:
     others = [move for move in problem.fixed if not move.loops]
     for move in rng.sample(meeting, min(3, len(meeting))):
         path = (move, *rng.sample(others, 2))
-        found = decisions(problem, path)
+        found = decisions(problem, path, first)
         whole = first.copy()
         for decision in found:
             decision.apply(whole)

@@ -79,7 +79,7 @@ def suggest(
 def _suggestion(
     partitioned: Partitioned, problem: Problem, outcome: Outcome, move: Any
 ) -> Suggestion:
-    (decision,) = decisions(problem, (move,))
+    decision, *_ = decisions(problem, (move,), partitioned.steps[-1].state)
     return Suggestion(
         as_tactic(partitioned.partition_record, decision),
         decision.reason,

@@ -75,8 +75,8 @@ class _Groups:
     def roots(self) -> list[frozenset[int]]:
         """The ops that each op goes into, by way of others; itself if into none.
 
-        Most go into one. What only repeats or converts is computed again wherever it
-        is read, so it goes into a few.
+        Most go into one. What only repeats or converts is computed again in each
+        kernel that reads it, unless one reduces: it goes into all that make results.
         """
         ops, uses, dead = self.program.ops, self.program.uses, self.dead
         roots = [frozenset((index,)) for index in range(len(ops))]
@@ -85,8 +85,7 @@ class _Groups:
                 continue
             readers = [r for r in uses.get(ops[index].results[0], ()) if r not in dead]
             targets = frozenset().union(*(roots[reader] for reader in readers))
-            most = _MOST_COPIES if changes_form(nest_of(ops[index].signature)) else 1
-            if not 0 < len(targets) <= most:
+            if not targets or (len(targets) > 1 and not self._copies(index, targets)):
                 continue
             inside = all(
                 is_pointwise(ops[reader].signature) or reader not in roots[reader]
@@ -95,6 +94,15 @@ class _Groups:
             if inside and all(self._fits(index, t, readers) for t in targets):
                 roots[index] = targets
         return roots
+
+    def _copies(self, index: int, targets: frozenset[int]) -> bool:
+        """Whether an op may go into several groups."""
+        ops = self.program.ops
+        return (
+            len(targets) <= _MOST_COPIES
+            and changes_form(nest_of(ops[index].signature))
+            and all(not self.pinned.isdisjoint(ops[t].results) for t in targets)
+        )
 
     def _may_go(self, index: int) -> bool:
         op = self.program.ops[index]

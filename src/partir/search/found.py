@@ -3,53 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 
 from partir.partition.state import State
 from partir.rules.nest import UNDECIDED
+from partir.search.decision import Decision, agreed
 from partir.search.moves import Move, Moves
 from partir.search.problem import Outcome, Path, Problem
 from partir.simulate.fusion import changes_form, is_light
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """One move, in values and nodes of the source program.
-
-    `tiles` maps values to dimensions, `whole` are kept so, `loops` maps ops that were
-    stuck to factors.
-    """
-
-    axis: str
-    name: str
-    reason: str
-    tiles: dict[int, int]
-    whole: tuple[int, ...]
-    loops: dict[int, int]
-
-    def apply(self, state: State) -> None:
-        """Take it, and propagate."""
-        Move(
-            self.axis,
-            "",
-            tiles=tuple(self.tiles.items()),
-            whole=self.whole,
-            loops=tuple(
-                (node, state.nests[node].factors[number].resized(0))
-                for node, number in self.loops.items()
-            ),
-        ).apply(state)
-
-
-def decisions(problem: Problem, path: Path) -> list[Decision]:
-    """What the moves of a path do, one decision each."""
+def decisions(problem: Problem, path: Path, start: State) -> list[Decision]:
+    """What the moves of a path do to the whole program, a decision each, or more."""
     found: list[Decision] = []
     state, before = problem.start.copy(), problem.outcome(problem.start)
+    whole = start
     for move in path:
         earlier = state.copy()
         move.apply(state)
         after = problem.outcome(state)
-        found.append(_decision(problem, move, earlier, state, before, after))
+        one = _decision(problem, move, earlier, state, before, after)
+        made, whole = agreed(problem.folded, one, whole, state)
+        found += made
         before = after
     return _named_apart(found)
 
@@ -97,16 +72,7 @@ def _named_apart(found: list[Decision]) -> list[Decision]:
     for one in found:
         counts[one.name] = counts.get(one.name, 0) + 1
         number = f" {counts[one.name]}" if counts[one.name] > 1 else ""
-        made.append(
-            Decision(
-                one.axis,
-                one.name + number,
-                one.reason,
-                one.tiles,
-                one.whole,
-                one.loops,
-            )
-        )
+        made.append(replace(one, name=one.name + number))
     return made
 
 

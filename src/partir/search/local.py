@@ -1,42 +1,74 @@
-"""Local search: single moves of a path left out, added or exchanged."""
+"""Local search: single moves of a path left out, added, exchanged or put elsewhere."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 
 from partir.search.best import Best, Budget
 from partir.search.problem import Outcome, Path, Problem
 
-_MOST = 80  # neighbours that are tried in a row without a gain
+_MOST = 80  # neighbours by exchange that are tried in a row without a gain
+_KEPT = 0.6  # of the moves when a path is shaken
 
 
 def improve(problem: Problem, best: Best, budget: Budget, order: random.Random) -> None:
-    """Leave out, add and exchange single moves of the best path while that gains."""
+    """Climb from the best path, as long as that gains."""
+    climb(problem, best, best.path, budget, order)
+
+
+def climb(
+    problem: Problem, best: Best, path: Path, budget: Budget, order: random.Random
+) -> None:
+    """Change single moves of a path while that gains; what is met is offered."""
+    path, outcome = walked(problem, path)
+    best.offer(path, outcome)
     improved = True
     while improved and budget.left(problem.evaluations):
         improved = False
-        for path in _neighbours(problem, best.path, order):
+        for other in _neighbours(problem, path, order):
             if not budget.left(problem.evaluations):
                 return
-            before = best.path
-            best.offer(*walked(problem, path))
-            if best.path != before:
-                improved = True
+            made, reached = walked(problem, other)
+            best.offer(made, reached)
+            shorter = reached.score == outcome.score and len(made) < len(path)
+            if reached.score > outcome.score * (1 + 1e-9) or shorter:
+                path, outcome, improved = made, reached, True
                 break
 
 
-def _neighbours(problem: Problem, path: Path, order: random.Random) -> list[Path]:
-    """One move less, one more at the end; then some of what else is one step away."""
-    fewer = [path[:place] + path[place + 1 :] for place in range(len(path))]
-    more = [(*path, move) for move in problem.candidates(path)]
+def shaken(path: Path, order: random.Random) -> Path:
+    """Some moves of a path, one of them at another place: where to climb from anew."""
+    kept = [move for move in path if order.random() < _KEPT]
+    if len(kept) > 1:
+        moved = kept.pop(order.randrange(len(kept)))
+        kept.insert(order.randrange(len(kept) + 1), moved)
+    return tuple(kept)
+
+
+def _neighbours(problem: Problem, path: Path, order: random.Random) -> Iterator[Path]:
+    """One move less, another order, one more; then some of what else is a step away."""
+    count = len(path)
+    for place in range(count):
+        yield path[:place] + path[place + 1 :]
+    turned = [(here, there) for here in range(count) for there in range(count)]
+    order.shuffle(turned)
+    for here, there in turned:
+        rest = path[:here] + path[here + 1 :]
+        if here != there and here != there + 1:
+            yield (*rest[:there], path[here], *rest[there:])
+    more = problem.candidates(path)
+    order.shuffle(more)
+    for move in more:
+        yield (*path, move)
     others = [
         (*path[:place], move, *path[place + skipped :])
-        for place in range(len(path))
+        for place in range(count)
         for move in problem.fixed
         for skipped in (0, 1)
         if move is not path[place]
     ]
-    return [*fewer, *more, *order.sample(others, min(_MOST, len(others)))]
+    yield from order.sample(others, min(_MOST, len(others)))
 
 
 def walked(problem: Problem, path: Path) -> tuple[Path, Outcome]:

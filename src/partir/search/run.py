@@ -10,7 +10,8 @@ from typing import Any
 from partir.ir.garbage import collection_paused
 from partir.partition.state import State
 from partir.search.best import Best, Budget, Listener
-from partir.search.found import Decision, decisions
+from partir.search.decision import Decision
+from partir.search.found import decisions
 from partir.search.parallel import ParallelSearch
 from partir.search.problem import Outcome, Path, Problem
 from partir.simulate.devices import DeviceSpec
@@ -100,7 +101,7 @@ def _confirmed(
     leaders = best.leaders()
     near = [one for one in leaders if one[1].score >= leaders[0][1].score * _NEAR]
     for path, folded in near:
-        made = tuple(decisions(problem, path))
+        made = tuple(decisions(problem, path, state))
         whole = state.copy()
         for decision in made:
             decision.apply(whole)

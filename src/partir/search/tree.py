@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from partir.search.best import Best, Budget, Listener
-from partir.search.local import improve
+from partir.search.local import climb, improve, shaken
 from partir.search.moves import Move
 from partir.search.problem import Outcome, Path, Problem
 
@@ -94,15 +94,22 @@ class TreeSearch:
         while idle < _IDLE and not root.done:
             before = self.problem.evaluations
             improve(self.problem, self.best, budget, self.random)
-            for _ in range(_TURN):
-                used = self.problem.evaluations
-                if root.done or used >= before + _TURN or not budget.left(used):
-                    break
-                self._simulate(root, budget)
+            self._walks(root, budget)
+            path = shaken(self.random.choice(self.best.leaders())[0], self.random)
+            climb(self.problem, self.best, path, budget, self.random)
             if not budget.left(self.problem.evaluations):
                 break
             idle = idle + 1 if self.problem.evaluations == before else 0
         return self.best
+
+    def _walks(self, root: _Node, budget: Budget) -> None:
+        """A turn of them."""
+        before = self.problem.evaluations
+        for _ in range(_TURN):
+            used = self.problem.evaluations
+            if root.done or used >= before + _TURN or not budget.left(used):
+                return
+            self._simulate(root, budget)
 
     def _descend(self, node: _Node, budget: Budget, quality: Quality) -> _Node:
         """Straight down by the best child; this also tells what moves are good for."""

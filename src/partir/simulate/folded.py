@@ -1,8 +1,7 @@
 """Time and memory of a folded program, for all the repetitions that it stands for.
 
-*Time*: a repetition adds what the whole takes longer with it than without it. One after
-another that is the sum of its kernels; on two streams, communication that the next
-repetition hides stays hidden.
+*Time*: every kernel counts with its repetitions, and so does what it waits for
+communication.
 
 *Memory*: what lives from one pass over the repetitions to another (activations for
 the backward pass, gradients for the optimizer) is there once per repetition, the rest
@@ -111,23 +110,34 @@ class FoldedEstimate:
             else self._duration(clock, kernel)
             for kernel in kernels
         ]
-        _, whole = on_streams(kernels, durations, clock.overlap)
-        seconds = whole
-        sums: dict[int, float] = {}
-        for weight, duration in zip(weights, durations, strict=True):
-            sums[weight] = sums.get(weight, 0.0) + duration
-        for weight in sorted(sums.keys() - {1}):
-            if sums[weight] < _SMALL * whole:  # whether hidden or not
-                seconds += (weight - 1) * sums[weight]
-                continue
+        self._durations = durations
+        starts, end = on_streams(kernels, durations, clock.overlap)
+        seconds = computed = 0.0
+        for kernel, weight, start, duration in zip(
+            kernels, weights, starts, durations, strict=True
+        ):
+            if not (clock.overlap and kernel.members):
+                seconds += weight * (start - computed + duration)
+                computed = start + duration
+        seconds += end - computed
+        if clock.overlap and self._both[1] > _MUCH * self._both[0]:
+            seconds = max(seconds, self._piling_up(end))
+        return seconds + self.device.step_seconds
+
+    def _piling_up(self, end: float) -> float:
+        """Time if every repetition adds what it takes longer with it than without it.
+
+        Where there is more communication than computation can hide, it piles up.
+        """
+        kernels, weights, total = self._kernels.kernels, self._weights, end
+        for weight in sorted(set(weights) - {1}):
             without = [
                 -1.0 if w == weight else d
-                for d, w in zip(durations, weights, strict=True)
+                for d, w in zip(self._durations, weights, strict=True)
             ]
-            _, rest = on_streams(kernels, without, clock.overlap)
-            seconds += (weight - 1) * (whole - rest)
-        self._durations = durations
-        return seconds + self.device.step_seconds
+            _, rest = on_streams(kernels, without, overlap=True)
+            total += (weight - 1) * (end - rest)
+        return total
 
     def _duration(self, clock: Clock, kernel: Kernel) -> float:
         weights = [self.times.of(op) for op in kernel.members]
@@ -145,16 +155,17 @@ class FoldedEstimate:
     @property
     def compute_seconds(self) -> float:
         """Time of all kernels."""
+        assert self.seconds >= 0
         return self._both[0]
 
     @property
     def communication_seconds(self) -> float:
         """Time of all collectives, hidden or not."""
+        assert self.seconds >= 0
         return self._both[1]
 
-    @property
+    @cached_property
     def _both(self) -> tuple[float, float]:
-        assert self.seconds >= 0
         return _sums(self._kernels.kernels, self._durations, self._weights)
 
     # Memory
@@ -265,7 +276,7 @@ class _Passes:
 
 
 _GAP = 16  # kernels
-_SMALL = 1e-3  # of the time of the folded program
+_MUCH = 0.25  # communication, as a share of computation
 
 
 def _sums(

@@ -11,7 +11,7 @@ from typing import Any
 from partir.errors import PartitionError
 from partir.partition.actions import Partition
 from partir.search.best import Budget, Progress
-from partir.search.found import Decision
+from partir.search.decision import Decision
 from partir.search.naming import as_patterns
 from partir.search.run import Result, search
 from partir.simulate.devices import as_device
