@@ -12,7 +12,7 @@ import jax
 import pytest
 
 import partir
-from benchmarks.models import graph_network, mlp, schedules, transformer
+from benchmarks.models import decoding, graph_network, mlp, schedules, transformer
 from partir.ir.core import Program
 from partir.mesh import Mesh
 from partir.partition.graph import Graph
@@ -214,3 +214,30 @@ def test_without_repetitions_nothing_stands_for_others() -> None:
     folded = fold(partir.trace(step, x, x))
     assert set(folded.times.ops) == {1}
     assert all(len(members) == 1 for members in folded.members)
+
+
+@functools.cache
+def decoder() -> Program:
+    config = decoding.Config(layers=5, width=256, heads=8, head_dim=32, hidden=512)
+    step = decoding.step_for(config)
+    return partir.trace(step, *decoding.example_args(config)[0])
+
+
+def test_layers_that_a_loop_carries_are_folded() -> None:
+    folded = fold(decoder())
+    assert max(folded.times.ops) == 4
+    assert len(folded.program.ops) < len(folded.source.ops) / 4
+    (loop,) = [op for op in folded.program.ops if len(op.regions) == 2]
+    (source,) = [op for op in folded.source.ops if len(op.regions) == 2]
+    assert len(source.operands) - len(loop.operands) == 2 * 3  # keys, values
+
+
+@pytest.mark.parametrize("schedule", ["BP", "MP", "BP+MP", "BP+MQ+MP"])
+def test_figures_of_layers_that_a_loop_carries(schedule: str) -> None:
+    made = partir.partition(decoder(), Mesh(AXES), decoding.SCHEDULES[schedule])
+    state = made.steps[-1].state
+    asked = problem(state, "tpu_v3")
+    folded, other = asked.estimate(asked.start), whole(state, "tpu_v3")
+    assert folded.collectives == other.program.collectives
+    assert folded.seconds == pytest.approx(other.seconds, rel=0.03)
+    assert folded.peak_bytes == pytest.approx(other.peak_bytes, rel=0.1)

@@ -250,6 +250,10 @@ class _Contraction:
                 arguments=times.arguments,
                 results=times.results,
                 counted=[self._counted(i) for i in self.kept],
+                carried={number[i]: w for i, w in times.carried.items()},
+                passing=frozenset(
+                    self.number[v] for v in times.passing if v in self.number
+                ),
             ),
             members=tuple(folded.members[value] for value in self.values),
             nodes=(*(folded.nodes[i] for i in self.kept), *folded.nodes[count:]),

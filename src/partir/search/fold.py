@@ -9,7 +9,7 @@ the simulator work on it as they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -127,9 +127,15 @@ class _Folding:
         self.gone: set[int] = set()  # ops
         self.gone_values: dict[int, tuple[int, ...]] = {}  # to kept ones, in order
         self.stands_for: dict[int, list[int]] = {}
+        self.dropped: dict[int, set[int]] = {}  # positions that a loop carries no more
+        self.carried: dict[tuple[int, int], int] = {}  # weight of one that it does
+        self.position = _positions(program)
         self.twins: list[tuple[int, int]] = list(repeats.like)
+        self.passing: set[int] = set()  # values that others of their kind pass on
         spans = spans_of(program, repeats)
-        for one in folds_of(program, repeats.ops, spans):
+        folds = folds_of(program, repeats.ops, spans)
+        self.chained = {i for one in folds for i in (*one.kept, *one.rest)}
+        for one in folds:
             self._fold_ops(one)
         for chain in repeats.arguments:
             if span := span_of(chain, spans):
@@ -147,6 +153,10 @@ class _Folding:
         for values in zip(*kept, strict=True):
             self.twins += pairwise(values)
         counted = ops[fold.counted].results
+        typical = ops[fold.rest[0]].results
+        for value, stand in zip(typical, counted, strict=True):
+            if self.chained.issuperset(self.program.uses.get(value, (-1,))):
+                self.passing.add(stand)
         for index in fold.rest:
             self.gone.add(index)
             for region in ops[index].regions:
@@ -163,6 +173,23 @@ class _Folding:
         self.twins.append((early, late))
         for value in rest:
             self._replace(value, late, [early, late])
+        if early in self.position:
+            self._fold_carried(early, rest, late)
+
+    def _fold_carried(self, early: int, rest: list[int], late: int) -> None:
+        """What a loop carries for these goes with them."""
+        owner, first = self.position[early]
+        _, last = self.position[late]
+        gone = [self.position[value][1] for value in rest]
+        self.carried[(owner, last)] = len(rest) + 1
+        self.dropped.setdefault(owner, set()).update(gone)
+        op = self.program.ops[owner]
+        for values in (op.results, *(region.arguments for region in op.regions)):
+            for place in gone:
+                if values[place] not in self.gone_values:
+                    self._replace(
+                        values[place], values[last], [values[first], values[last]]
+                    )
 
     def _replace(self, value: int, counted: int, kept: list[int]) -> None:
         self.gone_values[value] = tuple(kept)
@@ -222,6 +249,10 @@ class _Folding:
                     for p in made.results
                 ],
                 counted=[number[counted.get(i, i)] for i in number],
+                carried={number[i]: self._carried(i) for i in self.dropped},
+                passing=frozenset(
+                    self.number[v] for v in self.passing if v in self.number
+                ),
             ),
             members=tuple((v, *self.stands_for.get(v, ())) for v in self.number),
             nodes=(*number, *(len(self.program.ops) + tie for tie in ties)),
@@ -240,6 +271,12 @@ class _Folding:
             ),
         )
 
+    def _carried(self, owner: int) -> tuple[int, ...]:
+        """Weights of what a loop carries."""
+        places = range(len(self.program.ops[owner].operands))
+        kept = self._still(owner, places, len(places))
+        return tuple(self.carried.get((owner, place), 1) for place in kept)
+
     def _new(self, value: int) -> int:
         return self.number.setdefault(value, len(self.number))
 
@@ -250,14 +287,25 @@ class _Folding:
         known = [v for v in self.gone_values[value] if v in self.number]
         return self.number[known[-1]]
 
-    def _region(self, region: Region, free: set[int], weight: int) -> Region:
-        arguments = tuple(self._new(v) for v in region.arguments)
+    def _region(
+        self, region: Region, free: set[int], weight: int, owner: int = -1
+    ) -> Region:
+        given = self._still(owner, region.arguments, len(region.arguments))
+        arguments = tuple(self._new(v) for v in given)
         ops = []
         for index in region.ops:
             if index not in free and index not in self.gone:
                 ops.append(self._op(index, free, self.weight.get(index, weight)))
-        results = tuple(self._read(v) for v in region.results if self._there(v))
+        made = self._still(owner, region.results, len(region.arguments))
+        results = tuple(self._read(v) for v in made if self._there(v))
         return Region(arguments, tuple(ops), results)
+
+    def _still(self, owner: int, values: Sequence[int], count: int) -> Sequence[int]:
+        """Values without those at positions that a loop carries no more."""
+        gone = self.dropped.get(owner)
+        if not gone or len(values) != count:
+            return values
+        return [v for place, v in enumerate(values) if place not in gone]
 
     def _there(self, value: int) -> bool:
         return value in self.number or value in self.gone_values
@@ -268,9 +316,10 @@ class _Folding:
         self.ops.append(None)  # the owner stands before what is in its regions
         self.op_weights.append(weight)
         self.op_number[index] = number
-        operands = tuple(self._read(v) for v in op.operands)
-        regions = tuple(self._region(r, free, weight) for r in op.regions)
-        results = tuple(self._new(v) for v in op.results)
+        count = len(op.operands)
+        operands = tuple(self._read(v) for v in self._still(index, op.operands, count))
+        regions = tuple(self._region(r, free, weight, index) for r in op.regions)
+        results = tuple(self._new(v) for v in self._still(index, op.results, count))
         self.ops[number] = Op(op.signature, operands, results, op.location, regions)
         return number
 
@@ -283,7 +332,9 @@ class _Folding:
             if tie.owner is None:
                 if all(v in self.number for v in tie.sources + tie.targets):
                     yield number, self._tie(tie, None)
-            elif tie.owner in self.op_number:
+            elif tie.owner in self.op_number and not any(
+                value in self.gone_values for value in tie.targets
+            ):
                 yield number, self._tie(tie, self.op_number[tie.owner])
 
     def _tie(self, tie: Tie, owner: int | None) -> Tie:
@@ -297,6 +348,16 @@ class _Folding:
         for one in self.program.annotations:
             if one.value in self.number:
                 yield Annotation(self.number[one.value], one.axes)
+
+
+def _positions(program: Program) -> dict[int, tuple[int, int]]:
+    """Loops, and places among what they carry, of what is carried into their bodies."""
+    return {
+        value: (index, place)
+        for index, op in enumerate(program.ops)
+        if len(op.regions) == 2 and len(op.operands) == len(op.results)
+        for place, value in enumerate(op.regions[1].arguments)
+    }
 
 
 def _free_ops(program: Program) -> set[int]:

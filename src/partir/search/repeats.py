@@ -16,7 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
-from partir.ir.core import Program
+from partir.ir.core import Program, Region
 
 LEAST = 3  # repetitions that are worth folding
 _CANDIDATES = 24  # periods that are tried
@@ -106,7 +106,24 @@ Seed = list[tuple[int, int, int]]  # pairs, each with its repetition
 
 def _seeds(program: Program, decided: Decisions) -> Iterator[Seed]:
     """Runs that carry something from one repetition to the next, the longest first."""
-    order = np.array(program.body.ops)
+    for region in open_regions(program):
+        yield from _region_seeds(program, region, decided)
+
+
+def open_regions(program: Program) -> list[Region]:
+    """The body, and what is inside of loops that are there once."""
+    loops = [op for op in map(program.ops.__getitem__, program.body.ops) if op.regions]
+    counts = Counter(op.signature for op in loops)
+    once = [op for op in loops if counts[op.signature] == 1 and len(op.regions) == 2]
+    return [program.body, *(region for op in once for region in op.regions)]
+
+
+def _region_seeds(
+    program: Program, region: Region, decided: Decisions
+) -> Iterator[Seed]:
+    if not region.ops:
+        return
+    order = np.array(region.ops)
     numbers: dict[object, int] = {}
     keys = np.array(
         [
@@ -178,7 +195,11 @@ class _Shift:
         self.program, self.decided = program, decided
         self.ops: dict[int, int] = {}
         self.arguments: dict[int, int] = {}
-        self.top = set(program.body.ops)
+        self.region_of = {
+            index: number
+            for number, region in enumerate(open_regions(program))
+            for index in region.ops
+        }
         self.places: dict[int, Place] = {}
         self.argument_places: dict[int, Place] = {}
         self._image: set[int] = set()
@@ -202,6 +223,8 @@ class _Shift:
     def _pair(self, op: int, later: int, place: Place) -> bool:
         if op == later or op in self.ops or later in self._image:
             return False
+        if self.region_of.get(op, -1) != self.region_of.get(later, -2):
+            return False
         keys = (_key(self.program, one, self.decided) for one in (op, later))
         if next(keys) != next(keys):
             return False
@@ -217,9 +240,7 @@ class _Shift:
             made, made_later = makers.get(one), makers.get(other)
             if made is None and made_later is None:
                 self._argument(one, other, self.places[op])
-            elif made in self.top and made_later in self.top:
-                assert made is not None
-                assert made_later is not None
+            elif made is not None and made_later is not None:
                 yield made, made_later
 
     def _argument(self, one: int, other: int, place: Place) -> None:
@@ -246,7 +267,7 @@ class _Shift:
         """Readers by what they are and where they read the value."""
         found: dict[object, list[int]] = {}
         for reader in self.program.uses.get(value, ()):
-            if reader in self.top:
+            if reader in self.region_of:
                 op = self.program.ops[reader]
                 key = (op.signature, op.operands.index(value))
                 found.setdefault(key, []).append(reader)

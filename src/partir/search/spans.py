@@ -15,7 +15,7 @@ Spans = dict[int, tuple[int, int]]
 def spans_of(program: Program, repeats: Repeats) -> Spans:
     """First and last repetition of each family: those of most of its chains.
 
-    Families that feed a loop stay as they are: the loop carries each repetition.
+    Families that feed a loop stay as they are if it carries each repetition apart.
     """
     votes: dict[int, Counter[tuple[int, int]]] = {}
     for chain in repeats.ops:
@@ -27,12 +27,19 @@ def spans_of(program: Program, repeats: Repeats) -> Spans:
 
 
 def _feeding_loops(program: Program, repeats: Repeats) -> set[int]:
+    """Families with values that a loop carries apart from those of their kin."""
     members = {i for chain in repeats.ops for i in chain.members}
+    together = {v for chain in repeats.arguments for v in chain.members}
     carried = {
         value
         for index, op in enumerate(program.ops)
         if op.regions and index not in members
-        for value in op.operands
+        for position, value in enumerate(op.operands)
+        if not any(
+            region.arguments[position : position + 1]
+            and region.arguments[position] in together
+            for region in op.regions
+        )
     }
     feeding = {
         chain.family for chain in repeats.arguments if carried & {*chain.members}

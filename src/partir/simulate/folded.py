@@ -11,8 +11,8 @@ once. Within a pass the most is at its first or at its last repetition.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 
@@ -26,7 +26,7 @@ from partir.simulate.loans import Sizes, size_class
 from partir.simulate.memory import Lives, lives_of
 from partir.simulate.order import scheduled
 from partir.simulate.time import Clock, on_streams
-from partir.spmd.program import Collective, Compute, SpmdOp, SpmdProgram
+from partir.spmd.program import Collective, Compute, Control, SpmdOp, SpmdProgram
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,16 @@ class Multiplicity:
     """How often each op and each argument of a folded program stands in the whole.
 
     Ops by number; arguments and results by position. `counted` is, for each op, the
-    one of its chain that counts for the others.
+    one of its chain that counts for the others. `carried` is what loops carry, by
+    position. `passing` are values that only what is repeated reads, but for the last.
     """
 
     ops: Sequence[int]
     arguments: Sequence[int]
     results: Sequence[int]
     counted: Sequence[int]
+    carried: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    passing: frozenset[int] = frozenset()
 
     def of(self, op: SpmdOp) -> int:
         """Of an op of the lowered program; moves count where they are needed."""
@@ -103,26 +106,42 @@ class FoldedEstimate:
             self._network,
             self._scheduled,
         )
-        kernels, weights = self._kernels.kernels, self._weights
+        kernels = self._kernels.kernels
+        seconds, end, self._durations = self._block(clock, kernels)
+        if clock.overlap and self._both[1] > _MUCH * self._both[0]:
+            seconds = max(seconds, self._piling_up(end))
+        return seconds + self.device.step_seconds
+
+    def _block(
+        self, clock: Clock, kernels: Sequence[Kernel]
+    ) -> tuple[float, float, list[float]]:
+        """Time with all repetitions, without them, and of each kernel."""
         durations = [
             clock.compute_seconds(kernel)
             if type(kernel.op) is Compute and not kernel.moves
             else self._duration(clock, kernel)
             for kernel in kernels
         ]
-        self._durations = durations
         starts, end = on_streams(kernels, durations, clock.overlap)
         seconds = computed = 0.0
-        for kernel, weight, start, duration in zip(
-            kernels, weights, starts, durations, strict=True
-        ):
+        for kernel, start, duration in zip(kernels, starts, durations, strict=True):
             if not (clock.overlap and kernel.members):
+                weight = self._weight(kernel)
                 seconds += weight * (start - computed + duration)
                 computed = start + duration
-        seconds += end - computed
-        if clock.overlap and self._both[1] > _MUCH * self._both[0]:
-            seconds = max(seconds, self._piling_up(end))
-        return seconds + self.device.step_seconds
+        return seconds + end - computed, end, durations
+
+    def _loop(self, clock: Clock, kernel: Kernel) -> float:
+        """Time of a loop, or of the longest branch."""
+        op = kernel.op
+        assert isinstance(op, Control)
+        found = [
+            self._block(clock, self._scheduled(inner).kernels)[0]
+            for inner in kernel.inner
+        ]
+        if op.trips == 1:
+            return max(found)
+        return sum(found) * (clock.trip_count if op.trips is None else op.trips)
 
     def _piling_up(self, end: float) -> float:
         """Time if every repetition adds what it takes longer with it than without it.
@@ -140,6 +159,8 @@ class FoldedEstimate:
         return total
 
     def _duration(self, clock: Clock, kernel: Kernel) -> float:
+        if kernel.inner:
+            return self._loop(clock, kernel)
         weights = [self.times.of(op) for op in kernel.members]
         if len(set(weights)) < 2:
             return clock.kernel(kernel)[1]
@@ -198,22 +219,32 @@ class FoldedEstimate:
     def _others(self, lives: Lives) -> tuple[Sizes, Sizes]:
         """Bytes of the other repetitions, at the first and at the last of a pass."""
         kernels, weights = self._kernels.kernels, self._weights
-        passes, types = _Passes.of(weights), self.program.types
+        loops = [bool(kernel.inner) for kernel in kernels]
+        passes, types = _Passes.of(weights, loops), self.program.types
         place_of = {
             kernel.op.node: place
             for place, kernel in enumerate(kernels)
             if not isinstance(kernel.op, Collective)
         }
+        repeated = {
+            value: place
+            for place, kernel in enumerate(kernels)
+            if self._repeats(kernel)
+            for value in kernel.reads
+        }
         early_by, late_by = _Changes(len(kernels)), _Changes(len(kernels))
         for value, end in lives.end.items():
             place = lives.born[value]
-            if weights[place] == 1:
+            weight = self._value_weight(kernels[place], weights[place], value)
+            if weight == 1:
                 continue
+            if self._source(kernels[place], value) in self.times.passing:
+                end = repeated.get(value, place)
             last = self._counted(kernels[end], end, place_of)
             made, read = passes.number[place], passes.number[last]
             if made == read:
                 continue
-            extra = (weights[place] - 1) * types[value].bytes
+            extra = (weight - 1) * types[value].bytes
             size = size_class(types[value].bytes)
             early, late = early_by[size], late_by[size]
             early[passes.last[made]] += extra
@@ -222,9 +253,34 @@ class FoldedEstimate:
                 early[passes.last[read]] -= extra
                 late[passes.first[read]] -= extra
             else:
-                early[last] -= extra
-                late[last] -= extra
+                early[last + 1] -= extra
+                late[last + 1] -= extra
         return early_by.sums(), late_by.sums()
+
+    def _repeats(self, kernel: Kernel) -> bool:
+        """Whether it stands for others, or one that does stands for it."""
+        op, times = kernel.op, self.times
+        if isinstance(op, Collective):
+            node = op.cause.producer if op.cause.consumer is None else op.cause.consumer
+        else:
+            node = op.node
+        return node is not None and (times.ops[node] > 1 or times.counted[node] != node)
+
+    def _source(self, kernel: Kernel, value: int) -> int:
+        """The value of the folded program that a kernel's is."""
+        op = kernel.op
+        if isinstance(op, Collective):
+            members = [m for m in kernel.members if m.result == value]
+            return members[0].cause.value if members else -1
+        return self.program.program.ops[op.node].results[op.results.index(value)]
+
+    def _value_weight(self, kernel: Kernel, weight: int, value: int) -> int:
+        """How many values one stands for: a loop's results differ."""
+        if kernel.inner and isinstance(kernel.op, Control):
+            carried = self.times.carried.get(kernel.op.node)
+            if carried:
+                return carried[kernel.writes.index(value)]
+        return weight
 
     def _counted(self, kernel: Kernel, place: int, place_of: dict[int, int]) -> int:
         """Place of the kernel that counts for the repetitions of this one."""
@@ -258,8 +314,11 @@ class _Passes:
     last: list[int]
 
     @classmethod
-    def of(cls, weights: Sequence[int]) -> _Passes:
-        """Stretches of what is repeated; a few kernels that aren't don't end one."""
+    def of(cls, weights: Sequence[int], loops: Sequence[bool]) -> _Passes:
+        """Stretches of what is repeated; a few kernels that aren't don't end one.
+
+        A loop does: all that it carries is there at once.
+        """
         repeated = np.array(weights) > 1
         edges = np.flatnonzero(np.diff(repeated)) + 1
         starts = [0, *edges.tolist(), len(weights)]
@@ -267,7 +326,8 @@ class _Passes:
         joined: list[tuple[bool, int, int]] = []
         for number, (again, start, stop) in enumerate(runs):
             inside = 0 < number < len(runs) - 1
-            again = again or (inside and stop - start <= _GAP)
+            short = inside and stop - start <= _GAP and not any(loops[start:stop])
+            again = again or short
             if joined and joined[-1][0] == again:
                 start = joined.pop()[1]
             joined.append((again, start, stop))
