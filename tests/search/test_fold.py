@@ -42,7 +42,7 @@ class Case:
     model: Any
     peak: float
     repetitions: int
-    equal: int | None = 3  # of six random paths, those with equal collectives; any
+    equal: int = 4  # of six random paths, those with equal collectives
 
 
 def _transformer(layers: int, separate: bool) -> Callable[[], Program]:
@@ -60,7 +60,7 @@ CASES = {
         lambda: partir.trace(
             mlp.train_step, *mlp.example_args(mlp.Config(blocks=5))[0]
         ),
-        *(mlp.BATCH, mlp.MODEL, 0.13, 4, None),
+        *(mlp.BATCH, mlp.MODEL, 0.13, 4, 2),
         # the first has no gradient of its input
     ),
     "graph network": Case(
@@ -152,9 +152,10 @@ def random_path(asked: Problem, rng: random.Random) -> Path:
 
 @pytest.mark.parametrize("case", CASES)
 def test_figures_after_random_moves(case: str) -> None:
-    """Where moves ask for conflicting loops, the shorter program may settle otherwise.
+    """Decisions say what layers would settle otherwise, so that figures are the same.
 
-    Then figures differ, within bounds; most of the time they don't.
+    Gathers of one value are merged by the memory between them, which the shorter
+    program has less of, and the MLP's first and last block differ from the others.
     """
     start = State(Graph(traced(case)), Mesh(AXES))
     asked = problem(start, "tpu_v3")
@@ -165,10 +166,9 @@ def test_figures_after_random_moves(case: str) -> None:
         other = whole(decided(asked, start, path), "tpu_v3")
         equal += folded.collectives == other.program.collectives
         assert folded.compute_seconds == pytest.approx(other.compute_seconds, rel=0.05)
-        assert folded.seconds == pytest.approx(other.seconds, rel=0.15)
-        assert folded.peak_bytes == pytest.approx(other.peak_bytes, rel=0.2)
-    wanted = CASES[case].equal
-    assert wanted is None or equal >= wanted
+        assert folded.seconds == pytest.approx(other.seconds, rel=0.07)
+        assert folded.peak_bytes == pytest.approx(other.peak_bytes, rel=0.12)
+    assert equal >= CASES[case].equal
 
 
 def renamed_step(params: Any, opt_state: Any, tokens: Any, targets: Any) -> Any:
