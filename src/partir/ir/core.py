@@ -7,6 +7,7 @@ its `Signature`, shared by all ops alike: a 32-layer model has a few hundred.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -249,6 +250,12 @@ class Program:
                 suffix = f"#{position}" if len(op.results) > 1 else ""
                 found[value] = f"{stem}/{number}{suffix}"
         return found
+
+    @cached_property
+    def address_counts(self) -> Counter[str]:
+        """How many ops there are of each address but for its number."""
+        first = (op.results[0] for op in self.ops if op.results)
+        return Counter(self.addresses[v].rpartition("/")[0] for v in first)
 
     def describe(self, value: int) -> str:
         """The user's name for a value, or its address and where it was written."""

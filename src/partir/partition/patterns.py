@@ -63,11 +63,32 @@ def matcher(pattern: Pattern) -> re.Pattern[str]:
     False
     >>> bool(matcher("%**/add/0").fullmatch("%step/loss/add/0"))
     True
+    >>> [n for n in range(9) if matcher("%f/add/{1..7..3}").fullmatch(f"%f/add/{n}")]
+    [1, 4, 7]
     """
     text = pattern_text(pattern)
     if isinstance(pattern, Optional):
         pattern = pattern.pattern
     return pattern if isinstance(pattern, re.Pattern) else _glob(text)
+
+
+_RANGE = re.compile(r"\{(\d+)\.\.(\d+)(?:\.\.(\d+))?\}")
+
+
+def _inside(part: str) -> str:
+    """One part of a name: stars, and ranges ``{first..last..step}`` of numbers."""
+    text, place = "", 0
+    for found in _RANGE.finditer(part):
+        first, last, step = (int(group or 1) for group in found.groups())
+        numbers = range(first, last + 1, max(step, 1))
+        text += _stars(part[place : found.start()])
+        text += f"(?:{'|'.join(map(str, numbers))})"
+        place = found.end()
+    return text + _stars(part[place:])
+
+
+def _stars(text: str) -> str:
+    return "[^/]*".join(map(re.escape, text.split("*")))
 
 
 @lru_cache(maxsize=4096)
@@ -80,8 +101,7 @@ def _glob(pattern: str) -> re.Pattern[str]:
         if part == "**":
             text += f"(?:{slash}[^/]+)*" if number else "(?:[^/]+(?:/[^/]+)*)?"
         else:
-            inside = ".*?".join(map(re.escape, part.split("*"))).replace(".*?", "[^/]*")
-            text += re.escape(slash) + inside
+            text += re.escape(slash) + _inside(part)
     if pattern.startswith("**/"):
         rest = _glob(pattern[3:]).pattern
         text = f"(?:[^/]+/)*{rest}"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from partir.ir.core import Program
 from partir.partition.state import State
 from partir.rules.elementwise import FUSED
 from partir.rules.nest import Loop, Nest
 from partir.search.folded import Folded
 from partir.search.moves import Move
+from partir.search.naming import Chosen, chosen_ops
 
 _TRIES = 4  # times that a decision is made more explicit
 _AT_ONCE = 4  # ops, in all repetitions, that are added each time
@@ -19,7 +21,7 @@ class Decision:
     """One move, in values and nodes of the source program.
 
     `tiles` maps values to dimensions, `whole` are kept so, `loops` maps ops that were
-    stuck to factors.
+    stuck to factors, the `first` few of them before the others.
     """
 
     axis: str
@@ -28,6 +30,18 @@ class Decision:
     tiles: dict[int, int]
     whole: tuple[int, ...]
     loops: dict[int, int]
+    first: int = 0
+
+    def chosen(self, program: Program) -> list[Chosen]:
+        """Its loops as patterns, in their order."""
+        items = list(self.loops.items())
+        parts = items[: self.first], items[self.first :]
+        return [one for part in parts for one in chosen_ops(program, dict(part))]
+
+    def in_order(self, program: Program) -> Decision:
+        """The same, loops in the order in which a tactic with patterns has them."""
+        loops = {op: one.factor for one in self.chosen(program) for op in one.ops}
+        return replace(self, loops=loops)
 
     def apply(self, state: State) -> None:
         """Take it, and propagate."""
@@ -113,10 +127,12 @@ def _explicit(
     if missing:
         loops = _numbers(folded, first.axis, missing, whole, wanted)
         name, reason = f"alike in all layers over {first.axis}", "as in other layers"
-        return [*made, Decision(first.axis, name, reason, {}, (), loops)]
+        alike = Decision(first.axis, name, reason, {}, (), loops)
+        return [*made, alike.in_order(folded.source)]
     another = [node for node, _ in differ][:_AT_ONCE]
     loops = _numbers(folded, first.axis, another, before, wanted)
-    return [replace(first, loops={**first.loops, **loops}), *rest]
+    more = replace(first, loops={**first.loops, **loops})
+    return [more.in_order(folded.source), *rest]
 
 
 def _numbers(

@@ -51,18 +51,19 @@ def _decision(
         if homes[value] == UNDECIDED
         for member in folded.members[value]
     ]
-    loops = {
-        member: number
-        for node, factor in move.loops
-        if not earlier.chosen[move.axis][node]
-        if (number := move.fitting(earlier, node, factor)) is not None
-        for member in folded.node_members(node)
-    }
+    loops: dict[int, int] = {}
+    first = 0
+    for place, (node, factor) in enumerate(move.loops):
+        number = move.fitting(earlier, node, factor)
+        if not earlier.chosen[move.axis][node] and number is not None:
+            loops.update(dict.fromkeys(folded.node_members(node), number))
+        if place < move.first:
+            first = len(loops)
     label = _label(problem.moves, move, state, taken)
     reason = f"{_subject(problem, move)}; {_effect(before, after)}"
-    return Decision(
-        move.axis, f"{label} over {move.axis}", reason, tiles, tuple(whole), loops
-    )
+    name = f"{label} over {move.axis}"
+    made = Decision(move.axis, name, reason, tiles, tuple(whole), loops, first)
+    return made.in_order(folded.source)
 
 
 def _named_apart(found: list[Decision]) -> list[Decision]:

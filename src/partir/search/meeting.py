@@ -26,8 +26,8 @@ def meeting_loops(
     weights: Iterable[int],
     inner: int,
     outer: int,
-) -> Loops:
-    """Loops of the core over name `inner`, then of the rim over name `outer`."""
+) -> tuple[Loops, Loops]:
+    """Loops of the core over name `inner`, and of the rim over name `outer`."""
     return _Meeting(graph, names, inner, outer).loops(weights)
 
 
@@ -38,7 +38,7 @@ class _Meeting:
         self.graph, self.names = graph, names
         self.inner, self.outer = inner, outer
 
-    def loops(self, weights: Iterable[int]) -> Loops:
+    def loops(self, weights: Iterable[int]) -> tuple[Loops, Loops]:
         """Core first: what it makes and reads is then its own."""
         given = self._derived(weights)
         core = {
@@ -63,7 +63,8 @@ class _Meeting:
                 elif self._factor(node, self.outer) is not None:
                     rim.add(node)
         rim = {n for n in rim if not self._belongs(n, values, given)} - core
-        return (*self._chosen(core, self.inner), *self._chosen(rim, self.outer))
+        inside, around = (core, self.inner), (rim, self.outer)
+        return tuple(self._chosen(*inside)), tuple(self._chosen(*around))
 
     def _chosen(self, nodes: set[int], name: int) -> Iterator[tuple[int, Factor]]:
         ops = len(self.graph.program.ops)  # ties follow what they tie

@@ -32,7 +32,8 @@ _MOST_MEETING = 6  # of those, tried together with inputs
 class Move:
     """Values to keep whole, dimensions to tile, or a loop to choose, over one axis.
 
-    `name` is the named dimension's number (-1: any), `group` what it is taken of.
+    `name` is the named dimension's number (-1: any), `group` what it is taken of. Of
+    the loops, the `first` few go before the others.
     """
 
     axis: str
@@ -41,6 +42,7 @@ class Move:
     tiles: tuple[Dim, ...] = ()
     whole: tuple[int, ...] = ()
     loops: Loops = ()
+    first: int = 0
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -212,15 +214,22 @@ class Moves:
                 if other is one or not kept:
                     continue
                 group = f"inputs, with large state along dimension {other.number}"
-                loops = meeting_loops(
+                core, rim = meeting_loops(
                     self.graph,
                     self._where,
                     [v for v, _ in kept if v in self.weights],
                     inner=other.number,
                     outer=one.number,
                 )
-                if loops:
-                    yield Move(axis, group, one.number, kept + given, loops=loops)
+                if core or rim:
+                    yield Move(
+                        axis,
+                        group,
+                        one.number,
+                        kept + given,
+                        loops=core + rim,
+                        first=len(core),
+                    )
 
     @cached_property
     def _tried(self) -> list[Name]:

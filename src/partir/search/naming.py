@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
+from partir.ir.core import Program
 from partir.partition.patterns import matcher
 
 T = TypeVar("T")
@@ -72,3 +74,65 @@ def _wider(name: str) -> Iterator[str]:
                 yield f"{mark}{parts[0]}/**/{tail}"
     if len(parts) > 1:
         yield f"{mark}{parts[0]}/**"
+
+
+# Ops
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Ops that one pattern matches, and the factor that all of them get."""
+
+    pattern: str
+    factor: int
+    ops: tuple[int, ...]
+
+
+def chosen_ops(program: Program, loops: Mapping[int, int]) -> list[Chosen]:
+    """Loops of ops by patterns of their addresses, numbers as ``{first..last..step}``.
+
+    The order of ops matters to propagation: it is that of this list.
+    """
+    groups: dict[tuple[str, int], dict[int, int]] = {}
+    alone = []
+    for op, factor in loops.items():
+        address = program.addresses[program.ops[op].results[0]]
+        stem, _, number = address.rpartition("/")
+        if number.isdecimal():
+            groups.setdefault((stem, factor), {})[int(number)] = op
+        else:
+            alone.append(Chosen(address, factor, (op,)))
+    found = []
+    for (stem, factor), ops in groups.items():
+        whole = len(ops) == program.address_counts[stem]
+        runs = [sorted(ops)] if whole else list(_progressions(set(ops)))
+        for run in runs:
+            numbers = "*" if whole else _range_text(run)
+            members = tuple(ops[number] for number in run)
+            found.append(Chosen(f"{stem}/{numbers}", factor, members))
+    return [*found, *alone]
+
+
+def _progressions(numbers: set[int]) -> Iterator[list[int]]:
+    """Numbers at equal distances, the longest that begin with the least first."""
+    left = set(numbers)
+    while left:
+        first = min(left)
+        best = [first]
+        for second in sorted(left - {first})[:_MOST_STEPS]:
+            step, run = second - first, [first]
+            while run[-1] + step in left:
+                run.append(run[-1] + step)
+            best = max(best, run, key=len)
+        yield best
+        left -= set(best)
+
+
+def _range_text(run: Sequence[int]) -> str:
+    if len(run) == 1:
+        return str(run[0])
+    step = run[1] - run[0]
+    return f"{{{run[0]}..{run[-1]}" + (f"..{step}}}" if step > 1 else "}")
+
+
+_MOST_STEPS = 64  # distances that are tried

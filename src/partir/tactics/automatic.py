@@ -212,6 +212,5 @@ def as_tactic(partition: Partition, decision: Decision) -> Any:
     axis, name, reason = decision.axis, decision.name, decision.reason
     if not decision.loops:
         return ManualPartition(patterns, axis, name, reason=reason)
-    graph = partition.state.graph
-    ops = {names.node_name(graph, n): f for n, f in decision.loops.items()}
+    ops = {one.pattern: one.factor for one in decision.chosen(partition.program)}
     return Choose(ops, axis, name, patterns, reason)
