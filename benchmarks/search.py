@@ -149,7 +149,7 @@ def _found(row: Row, seed: int, result: Result, took: float) -> Found:
             for one in result.history
             if one.best.fits >= best.fits and one.best.seconds <= best.seconds
         ),
-        None,
+        result.history[-1] if result.history else None,
     )
     return Found(
         seed,

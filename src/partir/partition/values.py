@@ -17,6 +17,8 @@ from partir.rules.factor import notation
 
 Named = tuple[str, int, tuple[int, ...]]  # name, value, the user's dimensions
 
+_SPECIAL = re.compile(r"[*{]")
+
 
 class Values:
     """All names of a program."""
@@ -36,7 +38,10 @@ class Values:
     def matching(self, pattern: Any) -> list[Named]:
         """Arguments and tags that match; with a leading ``%``, inner values."""
         if pattern_text(pattern).startswith("%"):
-            return self._select(pattern, self._inner())
+            if isinstance(pattern, str) and not _SPECIAL.search(pattern):
+                found = self._by_address.get(pattern)
+                return [] if found is None else [found]
+            return self._select(pattern, self._inner)
         return self._select(pattern, [*self.arguments, *self.tags])
 
     def results_matching(self, pattern: Any) -> list[Named]:
@@ -47,7 +52,7 @@ class Values:
         """The value with this very name, and the user's dimensions of it."""
         found = self._exact.get(name)
         if found is None and name.startswith("%"):
-            found = next((named for named in self._inner() if named[0] == name), None)
+            found = self._by_address.get(name)
         return found
 
     @cached_property
@@ -59,6 +64,11 @@ class Values:
         expression = matcher(pattern)
         return [named for named in among if expression.fullmatch(named[0])]
 
+    @cached_property
+    def _by_address(self) -> dict[str, Named]:
+        return {named[0]: named for named in self._inner}
+
+    @cached_property
     def _inner(self) -> list[Named]:
         types = self.program.types
         return [
@@ -80,7 +90,7 @@ class Values:
     def nearest(self, name: str) -> str:
         """Names close to one that matched nothing."""
         plain = re.sub(r"[*?]+", "", name)
-        among = self._inner() if name.startswith("%") else self.arguments + self.tags
+        among = self._inner if name.startswith("%") else self.arguments + self.tags
         return nearest(plain, dict.fromkeys(n for n, _, _ in among))
 
     @cached_property

@@ -101,6 +101,8 @@ def _confirmed(
     leaders = best.leaders()
     near = [one for one in leaders if one[1].score >= leaders[0][1].score * _NEAR]
     for path, folded in near:
+        if found is not None and found.outcome.score >= folded.score:
+            break  # the rest would have to be better than they look
         made = tuple(decisions(problem, path, state))
         whole = state.copy()
         for decision in made:
