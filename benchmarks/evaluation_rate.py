@@ -1,6 +1,6 @@
 """How many different decisions a search evaluates per second on one core.
 
-    python -m benchmarks.evaluation_rate [--layers 32] [--count 20] [--json]
+    python -m benchmarks.evaluation_rate [--layers 32] [--count 60] [--json]
 
 One decision is one more move after another one: the partition copied, the move applied
 and propagated, lowered, rewritten, its time and memory estimated. Nothing is read from
@@ -185,7 +185,7 @@ def main(argv: list[str] | None = None) -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description="Decisions evaluated per second.")
     parser.add_argument("--layers", type=int, default=32)
-    parser.add_argument("--count", type=int, default=20, help="decisions of each kind")
+    parser.add_argument("--count", type=int, default=60, help="decisions of each kind")
     parser.add_argument("--whole", type=int, default=2, help="of these also unfolded")
     parser.add_argument("--json", action="store_true", help="print JSON instead")
     options = parser.parse_args(argv)

@@ -107,13 +107,13 @@ class FoldedEstimate:
             self._scheduled,
         )
         kernels = self._kernels.kernels
-        seconds, end, self._durations = self._block(clock, kernels)
+        seconds, end, self._durations = self._block(clock, kernels, self._weights)
         if clock.overlap and self._both[1] > _MUCH * self._both[0]:
             seconds = max(seconds, self._piling_up(end))
         return seconds + self.device.step_seconds
 
     def _block(
-        self, clock: Clock, kernels: Sequence[Kernel]
+        self, clock: Clock, kernels: Sequence[Kernel], weights: Sequence[int]
     ) -> tuple[float, float, list[float]]:
         """Time with all repetitions, without them, and of each kernel."""
         durations = [
@@ -124,9 +124,10 @@ class FoldedEstimate:
         ]
         starts, end = on_streams(kernels, durations, clock.overlap)
         seconds = computed = 0.0
-        for kernel, start, duration in zip(kernels, starts, durations, strict=True):
+        for kernel, weight, start, duration in zip(
+            kernels, weights, starts, durations, strict=True
+        ):
             if not (clock.overlap and kernel.members):
-                weight = self._weight(kernel)
                 seconds += weight * (start - computed + duration)
                 computed = start + duration
         return seconds + end - computed, end, durations
@@ -135,9 +136,10 @@ class FoldedEstimate:
         """Time of a loop, or of the longest branch."""
         op = kernel.op
         assert isinstance(op, Control)
+        inside = [self._scheduled(inner).kernels for inner in kernel.inner]
         found = [
-            self._block(clock, self._scheduled(inner).kernels)[0]
-            for inner in kernel.inner
+            self._block(clock, block, list(map(self._weight, block)))[0]
+            for block in inside
         ]
         if op.trips == 1:
             return max(found)
@@ -226,22 +228,20 @@ class FoldedEstimate:
             for place, kernel in enumerate(kernels)
             if not isinstance(kernel.op, Collective)
         }
-        repeated = {
-            value: place
-            for place, kernel in enumerate(kernels)
-            if self._repeats(kernel)
-            for value in kernel.reads
-        }
         early_by, late_by = _Changes(len(kernels)), _Changes(len(kernels))
         for value, end in lives.end.items():
             place = lives.born[value]
-            weight = self._value_weight(kernels[place], weights[place], value)
+            weight = weights[place]
+            if loops[place]:
+                weight = self._carried_weight(kernels[place], value)
             if weight == 1:
                 continue
-            if self._source(kernels[place], value) in self.times.passing:
-                end = repeated.get(value, place)
             last = self._counted(kernels[end], end, place_of)
-            made, read = passes.number[place], passes.number[last]
+            made = passes.number[place]
+            if made != passes.number[last] and self._passes_on(kernels[place], value):
+                end = self._last_repeated.get(value, place)
+                last = self._counted(kernels[end], end, place_of)
+            read = passes.number[last]
             if made == read:
                 continue
             extra = (weight - 1) * types[value].bytes
@@ -266,21 +266,31 @@ class FoldedEstimate:
             node = op.node
         return node is not None and (times.ops[node] > 1 or times.counted[node] != node)
 
-    def _source(self, kernel: Kernel, value: int) -> int:
-        """The value of the folded program that a kernel's is."""
+    @cached_property
+    def _last_repeated(self) -> dict[int, int]:
+        """Where something that repeats last reads each value."""
+        return {
+            value: place
+            for place, kernel in enumerate(self._kernels.kernels)
+            if self._repeats(kernel)
+            for value in kernel.reads
+        }
+
+    def _passes_on(self, kernel: Kernel, value: int) -> bool:
+        """Whether others of its kind are read by nothing that is there once."""
         op = kernel.op
         if isinstance(op, Collective):
-            members = [m for m in kernel.members if m.result == value]
-            return members[0].cause.value if members else -1
-        return self.program.program.ops[op.node].results[op.results.index(value)]
+            sources = [m.cause.value for m in kernel.members if m.result == value]
+        else:
+            made = self.program.program.ops[op.node].results
+            sources = [made[op.results.index(value)]]
+        return not self.times.passing.isdisjoint(sources)
 
-    def _value_weight(self, kernel: Kernel, weight: int, value: int) -> int:
-        """How many values one stands for: a loop's results differ."""
-        if kernel.inner and isinstance(kernel.op, Control):
-            carried = self.times.carried.get(kernel.op.node)
-            if carried:
-                return carried[kernel.writes.index(value)]
-        return weight
+    def _carried_weight(self, kernel: Kernel, value: int) -> int:
+        """How many values one that a loop carries stands for."""
+        assert isinstance(kernel.op, Control)
+        carried = self.times.carried.get(kernel.op.node)
+        return carried[kernel.writes.index(value)] if carried else self._weight(kernel)
 
     def _counted(self, kernel: Kernel, place: int, place_of: dict[int, int]) -> int:
         """Place of the kernel that counts for the repetitions of this one."""

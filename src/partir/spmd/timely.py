@@ -28,9 +28,10 @@ def tie_repeated_gathers(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp
         return ops
     made = list(ops)
     born = {value: place for place, op in enumerate(made) for value in op.results}
+    gathered = {op.result for op in collectives_of(ops) if repeated[_key(op)] > 1}
     readers: dict[int, Compute] = {}
     for op in reversed(made):
-        if isinstance(op, Compute):
+        if isinstance(op, Compute) and not gathered.isdisjoint(op.operands):
             readers.update(dict.fromkeys(op.operands, op))
     for place, op in enumerate(made):
         if not isinstance(op, Collective) or op.kind != "all_gather":
