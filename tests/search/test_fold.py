@@ -18,7 +18,7 @@ from partir.mesh import Mesh
 from partir.partition.graph import Graph
 from partir.partition.state import State
 from partir.search.fold import fold
-from partir.search.found import decisions
+from partir.search.found import decided
 from partir.search.problem import Path, Problem
 from partir.simulate.estimate import Estimate
 from partir.simulate.folded import FoldedEstimate
@@ -133,14 +133,6 @@ def test_repetitions_are_found(case: str) -> None:
     assert len(folded.program.ops) < len(folded.source.ops) / 2
 
 
-def decided(asked: Problem, start: State, path: Path) -> State:
-    """The same decisions in every repetition of the whole program."""
-    state = start.copy()
-    for decision in decisions(asked, path, start):
-        decision.apply(state)
-    return state
-
-
 def random_path(asked: Problem, rng: random.Random) -> Path:
     path: Path = ()
     for _ in range(rng.randint(1, 3)):
@@ -163,7 +155,7 @@ def test_figures_after_random_moves(case: str) -> None:
     for _ in range(6):
         path = random_path(asked, rng)
         folded = asked.estimate(asked.state(path))
-        other = whole(decided(asked, start, path), "tpu_v3")
+        other = whole(decided(asked, path, start)[1], "tpu_v3")
         equal += folded.collectives == other.program.collectives
         assert folded.compute_seconds == pytest.approx(other.compute_seconds, rel=0.05)
         assert folded.seconds == pytest.approx(other.seconds, rel=0.07)

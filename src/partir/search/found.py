@@ -15,6 +15,11 @@ from partir.simulate.fusion import changes_form, is_light
 
 def decisions(problem: Problem, path: Path, start: State) -> list[Decision]:
     """What the moves of a path do to the whole program, a decision each, or more."""
+    return decided(problem, path, start)[0]
+
+
+def decided(problem: Problem, path: Path, start: State) -> tuple[list[Decision], State]:
+    """The decisions of a path, and the whole program's partition after them."""
     found: list[Decision] = []
     state, before = problem.start.copy(), problem.outcome(problem.start)
     whole = start
@@ -26,7 +31,7 @@ def decisions(problem: Problem, path: Path, start: State) -> list[Decision]:
         made, whole = agreed(problem.folded, one, whole, state)
         found += made
         before = after
-    return _named_apart(found)
+    return _named_apart(found), whole
 
 
 def _decision(

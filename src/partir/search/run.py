@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from partir.ir.garbage import collection_paused
 from partir.partition.state import State
 from partir.search.best import Best, Budget, Listener
 from partir.search.decision import Decision
-from partir.search.found import decisions
+from partir.search.found import decided
 from partir.search.parallel import ParallelSearch
 from partir.search.problem import Outcome, Path, Problem
 from partir.simulate.devices import DeviceSpec
 from partir.simulate.estimate import Estimate
 from partir.spmd.stages import lower_state
 
+_CONFIRMING = 6.0  # times what folding takes, for what is done on the whole program
 _NEAR = 0.97  # of the best folded score: the whole program may rank these otherwise
 
 
@@ -69,6 +71,7 @@ def search(
     listener: Listener | None = None,
 ) -> Result:
     """Search on the folded program; the whole program confirms what is found."""
+    started = time.monotonic()
     problem = Problem(
         state,
         axes,
@@ -78,15 +81,23 @@ def search(
         goal=goal,
         allowed=allowed,
     )
+    folding = time.monotonic() - started
     several = workers if executor is None or workers > 1 else None
     one = ParallelSearch(
         problem, seed, listener, method=method, workers=several, executor=executor
     )
     try:
-        best = one.run(budget)
+        best = one.run(_but_for(budget, _CONFIRMING * folding))
     except KeyboardInterrupt:  # anytime: what there is so far counts
         best = one.best
-    return _confirmed(problem, state, donated, best, one.evaluations)
+    return _confirmed(problem, state, donated, best, one.evaluations, budget)
+
+
+def _but_for(budget: Budget, seconds: float) -> Budget:
+    """A budget of time without so much of it, but at least half."""
+    if budget.seconds is None:
+        return budget
+    return replace(budget, seconds=max(budget.seconds - seconds, budget.seconds / 2))
 
 
 def _confirmed(
@@ -95,24 +106,25 @@ def _confirmed(
     donated: Sequence[bool],
     best: Best,
     evaluations: int,
+    budget: Budget,
 ) -> Result:
-    """The best of the leaders on the whole program."""
+    """The best of the leaders on the whole program, as many as there is time for."""
     found: Result | None = None
     leaders = best.leaders()
     near = [one for one in leaders if one[1].score >= leaders[0][1].score * _NEAR]
     for path, folded in near:
-        if found is not None and found.outcome.score >= folded.score:
-            break  # the rest would have to be better than they look
-        made = tuple(decisions(problem, path, state))
-        whole = state.copy()
-        for decision in made:
-            decision.apply(whole)
+        if found is not None and (
+            found.outcome.score >= folded.score  # the rest can't be better
+            or (budget.seconds is not None and not budget.left(0))
+        ):
+            break
+        made, whole = decided(problem, path, state)
         estimate = Estimate(lower_state(whole), problem.device, donated)
         outcome = problem.goal.outcome(estimate)
         result = Result(
             problem,
             path,
-            made,
+            tuple(made),
             folded,
             outcome,
             evaluations,
