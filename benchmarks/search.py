@@ -1,6 +1,6 @@
 """Automatic tactics against experts' schedules.
 
-    python -m benchmarks.search [--models T32,UNet] [--targets 1] [--seeds 10]
+    python -m benchmarks.search [--models T32,UNet] [--skip 0] [--targets 1] [--seeds 10]
                                 [--seconds 60] [--evaluations 1000] [--json]
 
 For every model (`benchmarks.models.experts`) at full size, on each of its meshes of
@@ -228,6 +228,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", help="names, by default all")
     parser.add_argument("--targets", type=int, help="targets of each model (all)")
+    parser.add_argument("--skip", type=int, default=0, help="targets of each model")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--evaluations", type=int, default=1000)
@@ -238,7 +239,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     for model in MODELS.values():
         if wanted is not None and model.name not in wanted:
             continue
-        for target in model.targets[: args.targets]:
+        for target in model.targets[args.skip :][: args.targets]:
             row = measure(model, target, args)
             rows.append(row)
             print(_line(row), file=sys.stderr, flush=True)

@@ -124,12 +124,19 @@ class FoldedEstimate:
         ]
         starts, end = on_streams(kernels, durations, clock.overlap)
         seconds = computed = 0.0
+        moved: dict[int, int] = {}  # weights of what communication made
         for kernel, weight, start, duration in zip(
             kernels, weights, starts, durations, strict=True
         ):
-            if not (clock.overlap and kernel.members):
-                seconds += weight * (start - computed + duration)
-                computed = start + duration
+            if clock.overlap and kernel.members:
+                moved.update(dict.fromkeys(kernel.writes, weight))
+                continue
+            waited = start - computed
+            if waited > 0:  # not more often than there is something to wait for
+                often = max([moved.get(v, 1) for v in kernel.reads], default=1)
+                waited *= min(weight, often)
+            seconds += waited + weight * duration
+            computed = start + duration
         return seconds + end - computed, end, durations
 
     def _loop(self, clock: Clock, kernel: Kernel) -> float:
