@@ -1,7 +1,8 @@
 """Automatic tactics against experts' schedules.
 
-    python -m benchmarks.search [--models T32,UNet] [--skip 0] [--targets 1] [--seeds 10]
-                                [--seconds 60] [--evaluations 1000] [--json]
+    python -m benchmarks.search [--models T32,UNet] [--skip 0] [--targets 1]
+                                [--seeds 10] [--seconds 60] [--evaluations 1000]
+                                [--json]
 
 For every model (`benchmarks.models.experts`) at full size, on each of its meshes of
 devices: the best expert schedule that fits in memory, by predicted step time, and what

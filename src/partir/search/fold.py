@@ -10,22 +10,18 @@ the simulator work on it as they are.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 from partir.ir.core import Annotation, Op, Port, Program, Region, Tie
-from partir.partition.graph import Graph
 from partir.partition.state import State
-from partir.rules.elementwise import FUSED
-from partir.rules.fused import fused_nest
-from partir.rules.nest import WHOLE, nest_of
 from partir.search.align import aligned
+from partir.search.constants import free_ops
 from partir.search.contract import contract
 from partir.search.folded import Folded
 from partir.search.repeats import Chain, Repeats, find_repeats
 from partir.search.spans import Fold, folds_of, span_of, spans_of
-from partir.simulate.folded import Multiplicity
-from partir.simulate.fusion import Role, repeats, role_of
+from partir.search.starting import Decided
+from partir.simulate.multiplicity import Multiplicity
 
 
 def fold(program: Program, state: State | None = None) -> Folded:
@@ -33,88 +29,9 @@ def fold(program: Program, state: State | None = None) -> Folded:
 
     With a `state`, what is already decided must repeat as well.
     """
-    decided = _Decided(state)
+    decided = Decided(state)
     repeats = aligned(program, find_repeats(program, decided))
     return contract(_Folding(program, repeats).run(), decided.alike)
-
-
-class _Decided:
-    """What a partition has decided of an op or an argument."""
-
-    def __init__(self, state: State | None) -> None:
-        self.state = state
-        found = state.conflicts.values() if state else ()
-        self.stuck = {conflict.node for some in found for conflict in some}
-
-    def op(self, index: int) -> object:
-        """Loops of an op, and how its results are kept."""
-        if self.state is None:
-            return None
-        results = self.state.graph.program.ops[index].results
-        return self.state.nests[index], *map(self.value, results)
-
-    def alike(self, one: int, other: int) -> bool:
-        """Whether elementwise ops are in the same loops, what the first makes too."""
-        state = self.state
-        if state is None or one == other:
-            return True
-        (value,), (last,) = (state.graph.results[node] for node in (one, other))
-        nests = state.nests[one], state.nests[other]
-        loops = [[(x.axis, x.factor.results[0]) for x in n.loops] for n in nests]
-        return (
-            loops[0] == loops[1]
-            and state.tilings[value] == nests[0].gives[0]
-            and self.value(value) == self.value(last)
-            and all(state.chosen[a][one] == state.chosen[a][other] for a in state.mesh)
-            and one not in self.stuck
-            and not self._reads_whole(one)
-            and not self._reads_whole(other)
-        )
-
-    def _reads_whole(self, node: int) -> bool:
-        """Whether an operand is kept whole, so that an op may differ from its kin."""
-        state = self.state
-        assert state is not None
-        operands = state.graph.operands[node]
-        return any(state.seen[a][v] == WHOLE for a in state.mesh for v in operands)
-
-    def value(self, value: int) -> object:
-        """Home of a value on each axis."""
-        state = self.state
-        if state is None:
-            return None
-        return tuple((state.homes[a][value], state.seen[a][value]) for a in state.mesh)
-
-
-def folded_state(folded: Folded, state: State) -> State:
-    """The partition so far, of the folded program."""
-    made = State(Graph(folded.program), state.mesh)
-    sources = [members[0] for members in folded.members]
-    made.nests = [
-        state.nests[node]
-        if signature.kind != FUSED
-        else fused_nest(signature, state.nests[node])
-        for signature, node in zip(made.graph.signatures, folded.nodes, strict=True)
-    ]
-    made.tilings = [state.tilings[value] for value in sources]
-    for axis in state.mesh:
-        made.homes[axis] = [state.homes[axis][value] for value in sources]
-        made.seen[axis] = [state.seen[axis][value] for value in sources]
-        chosen = state.chosen[axis]
-        made.chosen[axis] = bytearray(chosen[node] for node in folded.nodes)
-        stuck = {c.node: c for c in state.conflicts[axis]}
-        made.conflicts[axis] = tuple(
-            replace(stuck[node], node=number)
-            for number, node in enumerate(folded.nodes)
-            if node in stuck
-        )
-    for number, source in enumerate(sources):
-        for axis in state.mesh:
-            if (axis, source) in state.value_origins:
-                origin = state.value_origins[(axis, source)]
-                made.value_origins[(axis, number)] = origin
-    made.step, made.epoch = state.step, state.epoch
-    return made
 
 
 class _Folding:
@@ -199,7 +116,7 @@ class _Folding:
 
     def run(self) -> Folded:
         program = self.program
-        free = _free_ops(program) - self.gone
+        free = free_ops(program) - self.gone
         ports = [p for p in program.arguments if p.value not in self.gone_values]
         for port in ports:
             self._new(port.value)
@@ -358,47 +275,3 @@ def _positions(program: Program) -> dict[int, tuple[int, int]]:
         if len(op.regions) == 2 and len(op.operands) == len(op.results)
         for place, value in enumerate(op.regions[1].arguments)
     }
-
-
-def _free_ops(program: Program) -> set[int]:
-    """Constants and what repeats them, where only fused ops of their level read them.
-
-    Every op that reads them computes them itself, so they cost nothing.
-    """
-    top = set(program.body.ops)
-    free: set[int] = set()
-    pinned = {port.value for port in program.results}
-    pinned |= {tag.value for tag in program.tags}
-    pinned |= {a.value for a in program.annotations}
-    for index in program.body.ops:
-        op = program.ops[index]
-        makers = [program.producers.get(v) for v in op.operands]
-        if (
-            not op.regions
-            and repeats(nest_of(op.signature))
-            and pinned.isdisjoint(op.results)
-            and all(maker in free for maker in makers)
-        ):
-            free.add(index)
-    changed = True
-    while changed:  # what reads them must be fused, or left out itself
-        costly = {i for i in free if not _fused_into_all(program, i, free, top)}
-        free -= costly
-        changed = bool(costly)
-    return free
-
-
-def _fused_into_all(
-    program: Program, index: int, free: set[int], top: set[int]
-) -> bool:
-    (value,) = program.ops[index].results
-    for reader in program.uses.get(value, ()):
-        op = program.ops[reader]
-        if reader not in top or op.regions:
-            return False
-        if reader not in free and role_of(nest_of(op.signature)) not in _FUSED:
-            return False
-    return value in program.uses
-
-
-_FUSED = (Role.CHEAP, Role.COSTLY, Role.ROOT)

@@ -12,9 +12,10 @@ from typing import Any, Protocol
 from partir.ir.garbage import collection_paused
 from partir.partition.state import State
 from partir.search.dimensions import Name, named_dimensions
-from partir.search.fold import fold, folded_state
+from partir.search.fold import fold
 from partir.search.folded import Folded
 from partir.search.moves import Move, Moves
+from partir.search.starting import folded_state
 from partir.simulate.communication import Network
 from partir.simulate.devices import DeviceSpec
 from partir.simulate.estimate import program_flops
