@@ -23,6 +23,7 @@ Places = tuple[Dim, ...]
 """The result's dimension that each dimension of an operand runs along, if any."""
 
 _BROADCAST = "stablehlo.broadcast_in_dim"
+_CONVERT = "stablehlo.convert"
 
 
 def is_pointwise(op: Signature) -> bool:
@@ -36,6 +37,11 @@ def is_pointwise(op: Signature) -> bool:
 def is_broadcast(op: Signature) -> bool:
     """Whether the result repeats the operand."""
     return op.kind == _BROADCAST and bool(op.results[0].shape)
+
+
+def is_conversion(op: Signature) -> bool:
+    """Whether the result is the operand in another element type."""
+    return op.kind == _CONVERT
 
 
 def _operand_places(op: Signature, position: int, places: Places) -> Places:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from partir.ir.core import Op, Program, Region
-from partir.rules.fused import is_broadcast, is_pointwise
+from partir.rules.fused import is_broadcast, is_conversion, is_pointwise
 from partir.rules.linear import linear
 from partir.rules.monoids import is_identity
 from partir.rules.nest import nest_of
@@ -141,7 +141,7 @@ class Groups:
     def _narrows_given(self, index: int) -> bool:
         """A conversion to fewer bytes of what no group makes."""
         op = self.program.ops[index]
-        if not _converts(op) or _widens(op):
+        if not is_conversion(op.signature) or _widens(op):
             return False
         maker = self.program.producers.get(op.operands[0])
         if maker is None:
@@ -173,14 +173,10 @@ def _regions(program: Program) -> Iterable[Region]:
         yield from op.regions
 
 
-def _converts(op: Op) -> bool:
-    return op.signature.kind == "stablehlo.convert"
-
-
 def _widens(op: Op) -> bool:
     """Whether gathers would rather move what it reads."""
     (before, *_), (after, *_) = op.signature.operands, op.signature.results
-    return _converts(op) and after.bytes > before.bytes
+    return is_conversion(op.signature) and after.bytes > before.bytes
 
 
 def _merging(program: Program) -> set[int]:

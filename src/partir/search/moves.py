@@ -272,6 +272,8 @@ class Moves:
             size = state.mesh.axes[axis]
             for conflict in state.conflicts[axis]:
                 node = conflict.node
+                if graph.op(node) is None:  # what is carried follows what makes it
+                    continue
                 known = state.known(node, axis)
                 values = graph.operands[node] + graph.results[node]
                 bytes_ = sum(types[v].bytes for v in values)
