@@ -13,8 +13,6 @@ import math
 from collections.abc import Sequence
 from functools import cached_property
 
-import numpy as np
-
 from partir.ir.garbage import collection_paused
 from partir.simulate.communication import Network
 from partir.simulate.devices import DeviceSpec
@@ -60,7 +58,11 @@ class FoldedEstimate:
 
     @cached_property
     def _weights(self) -> list[int]:
-        return [self._weight(kernel) for kernel in self._kernels.kernels]
+        ops = self.times.ops
+        return [
+            ops[kernel.op.node] if type(kernel.op) is Compute else self._weight(kernel)
+            for kernel in self._kernels.kernels
+        ]
 
     def _weight(self, kernel: Kernel) -> int:
         """Repetitions of a kernel; combined all-reduces of several are one."""
@@ -207,7 +209,10 @@ _MUCH = 0.25  # communication, as a share of computation
 def _sums(
     kernels: Sequence[Kernel], durations: Sequence[float], weights: Sequence[int]
 ) -> tuple[float, float]:
-    moved = [bool(kernel.members) for kernel in kernels]
-    times = np.array(durations) * np.array(weights)
-    moving = np.array(moved, bool)
-    return float(times[~moving].sum()), float(times[moving].sum())
+    computing = moving = 0.0
+    for kernel, duration, weight in zip(kernels, durations, weights, strict=True):
+        if kernel.members:
+            moving += duration * weight
+        else:
+            computing += duration * weight
+    return computing, moving

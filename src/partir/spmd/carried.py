@@ -40,8 +40,8 @@ def delay_carried_sums(state: State) -> Delays:
     """Leave sums pending through loops wherever that is sound; inner loops first."""
     delays = Delays(list(state.nests), list(state.tilings), {}, {})
     program = state.graph.program
-    loops = [i for i, op in enumerate(program.ops) if len(op.regions) == 2]
-    if loops:
+    if program.nested:
+        loops = [i for i, op in enumerate(program.ops) if len(op.regions) == 2]
         finder = _Finder(state, delays)
         for index in reversed(loops):
             for tie in state.graph.owned.get(index, ()):

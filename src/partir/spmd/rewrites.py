@@ -119,6 +119,17 @@ def _live_block(block: Block, live: set[int], effects: frozenset[int]) -> Block:
     return replace(block, ops=tuple(reversed(kept))) if changed else block
 
 
+def _all_read(program: Program) -> bool:
+    """Whether something reads what each op makes, so that lowering left none dead."""
+    found: bool | None = program.__dict__.get("_all_read")
+    if found is None:
+        yielded = {v for op in program.ops for r in op.regions for v in r.results}
+        read = program.uses.keys() | yielded | set(program.body.results)
+        found = not any(read.isdisjoint(op.results) for op in program.ops)
+        program.__dict__["_all_read"] = found
+    return found
+
+
 def _effects(program: Program) -> frozenset[int]:
     """Ops with effects, and those with such an op in their regions."""
     found: frozenset[int] | None = program.__dict__.get("_effects")
@@ -147,7 +158,7 @@ PASSES: tuple[Pass, ...] = (
 
 def rewrite(program: SpmdProgram) -> SpmdProgram:
     """All rewrites, dead ops left out before and after."""
-    made = drop_dead(program)
+    made = program if _all_read(program.program) else drop_dead(program)
     rewritten = made
     for one in PASSES:
         rewritten = run_pass(rewritten, one)
