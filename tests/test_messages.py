@@ -50,6 +50,13 @@ def test_address_that_matches_nothing() -> None:
     )
 
 
+def test_range_that_is_none() -> None:
+    assert refusal(says({"%mlp/dot_general/{3..1}": 0})) == (
+        "a range in a pattern is {first..last} or {first..last..step}, upwards and of "
+        "at most 100000 numbers, got {3..1..1}"
+    )
+
+
 def test_pattern_of_a_wrong_kind() -> None:
     assert message(lambda: says({0: 0})) == (
         "a pattern is text, a re.Pattern or partir.optional(...), got 0"

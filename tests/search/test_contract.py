@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import pickle
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,13 +16,20 @@ import partir
 from partir.ir.core import Program
 from partir.mesh import Mesh
 from partir.partition.graph import Graph
-from partir.partition.state import State
+from partir.partition.state import Conflict, State
 from partir.search import fold as folding
 from partir.search.folded import Folded
 from partir.search.moves import Move
 from partir.search.problem import Path, Problem
 from partir.simulate.specs import devices
-from tests.search.test_fold import AXES, CASES, donated, scheduled, traced
+from tests.search.test_fold import (
+    AXES,
+    CASES,
+    decoder,
+    donated,
+    scheduled,
+    traced,
+)
 
 
 @pytest.fixture
@@ -126,3 +134,23 @@ def test_sums_that_may_become_one_stay_outside() -> None:
 
 def test_one_that_is_not_summed_goes_in() -> None:
     assert kinds(lambda x, y: jnp.tanh(x @ y + y)) == ["dot_general", "fused"]
+
+
+def test_groups_travel_to_other_processes() -> None:
+    """Hashes differ there, so that none may be sent along."""
+    program = folding.fold(small(lambda x, y: jnp.exp(x) * y + y)).program
+    (op,) = program.ops
+    (body,) = op.signature.lambdas
+    assert hash(body)
+    assert pickle.loads(pickle.dumps(body))._hash == 0
+    assert pickle.loads(pickle.dumps(op.signature)) is op.signature
+
+
+def test_only_ops_are_chosen() -> None:
+    """What is carried has no address that a tactic could name."""
+    asked = problem(State(Graph(decoder()), Mesh(AXES)))
+    state, program = asked.start.copy(), asked.folded.program
+    assert program.ties
+    tie = len(program.ops)
+    state.conflicts["B"] = (Conflict(tie, "B", ()),)
+    assert asked.moves.choices(state) == []

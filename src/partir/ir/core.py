@@ -136,6 +136,10 @@ class Lambda:
             object.__setattr__(self, "_hash", found)
         return self._hash
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle without the hash: it is another one in another process."""
+        return Lambda, (self.types, self.arguments, self.ops, self.results)
+
 
 @dataclass(frozen=True, slots=True)
 class Port:

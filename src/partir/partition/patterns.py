@@ -72,6 +72,7 @@ def matcher(pattern: Pattern) -> re.Pattern[str]:
     return pattern if isinstance(pattern, re.Pattern) else _glob(text)
 
 
+_MOST = 100_000
 _RANGE = re.compile(r"\{(\d+)\.\.(\d+)(?:\.\.(\d+))?\}")
 
 
@@ -79,12 +80,20 @@ def _inside(part: str) -> str:
     """One part of a name: stars, and ranges ``{first..last..step}`` of numbers."""
     text, place = "", 0
     for found in _RANGE.finditer(part):
-        first, last, step = (int(group or 1) for group in found.groups())
-        numbers = range(first, last + 1, max(step, 1))
+        numbers = _numbers(*(int(group or 1) for group in found.groups()))
         text += _stars(part[place : found.start()])
         text += f"(?:{'|'.join(map(str, numbers))})"
         place = found.end()
     return text + _stars(part[place:])
+
+
+def _numbers(first: int, last: int, step: int) -> range:
+    if step < 1 or not first <= last <= first + _MOST * step:
+        raise PartitionError(
+            "a range in a pattern is {first..last} or {first..last..step}, upwards "
+            f"and of at most {_MOST} numbers, got {{{first}..{last}..{step}}}"
+        )
+    return range(first, last + 1, step)
 
 
 def _stars(text: str) -> str:

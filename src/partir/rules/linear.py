@@ -7,7 +7,7 @@ operand i is known to be zero everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from partir.ir.core import Op, Signature
 from partir.ir.types import dtype_bytes
@@ -32,6 +32,21 @@ def _linear(*names: str) -> Callable[[Linear], Linear]:
 def kinds() -> tuple[str, ...]:
     """Op kinds that a sum may move through."""
     return tuple(sorted(_table))
+
+
+def adds_up(
+    op: Signature,
+    operands: Sequence[int],
+    positions: frozenset[int],
+    splats: Mapping[int, str],
+) -> bool:
+    """`linear` for an op on values, of which `splats` are one number everywhere."""
+
+    def zero(position: int) -> bool:
+        splat = splats.get(operands[position])
+        return is_identity("sum", op.operands[position], splat)
+
+    return linear(op, positions, zero)
 
 
 def linear(op: Signature, positions: frozenset[int], zero: Zero) -> bool:

@@ -164,9 +164,12 @@ def _same(wanted: Nest, nest: Nest, loop: Loop) -> bool:
 
 
 def _number(wanted: Nest, nest: Nest, loop: Loop) -> int | None:
-    """Which factor of an op of the source is that loop's."""
-    if wanted.signature.kind != FUSED:
-        return nest.factor_like(loop.factor)
-    dims = [factor.results[0] for factor in nest.factors]
-    dim = loop.factor.results[0]
-    return dims.index(dim) if dim in dims else None
+    """Which factor of an op of the source is that loop's, if it still divides."""
+    if wanted.signature.kind == FUSED:
+        dims = [factor.results[0] for factor in nest.factors]
+        dim = loop.factor.results[0]
+        number = dims.index(dim) if dim in dims else None
+    else:
+        number = nest.factor_like(loop.factor)
+    fits = number is not None and nest.factors[number].size % loop.size == 0
+    return number if fits else None

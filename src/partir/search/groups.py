@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from partir.ir.core import Op, Program, Region
 from partir.rules.fused import is_broadcast, is_conversion, is_pointwise
-from partir.rules.linear import linear
-from partir.rules.monoids import is_identity
+from partir.rules.linear import adds_up
 from partir.rules.nest import nest_of
 from partir.search.folded import Folded
 from partir.search.reads import heavy_reads
@@ -191,12 +190,7 @@ def _merging(program: Program) -> set[int]:
         if any(factor.reduce == "sum" for factor in nest_of(signature).factors):
             pending.update(op.results)
         positions = frozenset(i for i, v in enumerate(operands) if v in pending)
-
-        def zero(position: int, op: Op = op) -> bool:
-            splat = program.splats.get(op.operands[position])
-            return is_identity("sum", op.signature.operands[position], splat)
-
-        if positions and linear(signature, positions, zero):
+        if positions and adds_up(signature, operands, positions, program.splats):
             pending.update(op.results)
             if len({operands[i] for i in positions}) > 1:
                 found.add(index)

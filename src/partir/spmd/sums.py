@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from partir.rules.linear import linear
-from partir.rules.monoids import is_identity
+from partir.rules.linear import adds_up
 from partir.rules.nest import Nest
 from partir.spmd.program import Collective, Compute, SpmdOp
 from partir.spmd.sweep import Sweep
@@ -54,7 +53,7 @@ def merge_sums(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
         if held.keys().isdisjoint(op.operands) or not isinstance(op, Compute):
             continue
         found = {i: held[v] for i, v in enumerate(op.operands) if v in held}
-        moved = _moved(sweep, op, found) if _adds_up(sweep, op, found) else None
+        moved = _moved(sweep, op, found)
         if moved is None:
             continue
         compute, reduction, gain = moved
@@ -72,23 +71,14 @@ def merge_sums(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
     return [op for op in made if op is not None] if changed else ops
 
 
-def _adds_up(sweep: Sweep, op: Compute, held: dict[int, _Held]) -> bool:
-    """Whether sums over these operands move through the op."""
-    signature = op.nest.signature
-
-    def zero(position: int) -> bool:
-        splat = sweep.splats.get(op.operands[position])
-        return is_identity("sum", signature.operands[position], splat)
-
-    return len(op.results) == 1 and linear(signature, frozenset(held), zero)
-
-
 def _moved(
     sweep: Sweep, op: Compute, held: dict[int, _Held]
 ) -> tuple[Compute, Collective, bool] | None:
     """The op on unreduced operands and the reduction behind it; whether that gains."""
-    positions = frozenset(held)
-    if len(held) > 1 and len({h.key for h in held.values()}) != 1:
+    positions, signature = frozenset(held), op.nest.signature
+    if len(op.results) != 1 or len({h.key for h in held.values()}) != 1:
+        return None
+    if not adds_up(signature, op.operands, positions, sweep.splats):
         return None
     first = held[min(positions)].reduction
     target = _without_loops(op.nest, first, positions)
