@@ -120,12 +120,15 @@ def _live_block(block: Block, live: set[int], effects: frozenset[int]) -> Block:
 
 
 def _all_read(program: Program) -> bool:
-    """Whether something reads what each op makes, so that lowering left none dead."""
+    """Whether all that ops make is read, so that no reduction behind one is dead.
+
+    Of loops that is not known: what a loop carries may be read by itself alone.
+    """
     found: bool | None = program.__dict__.get("_all_read")
     if found is None:
-        yielded = {v for op in program.ops for r in op.regions for v in r.results}
-        read = program.uses.keys() | yielded | set(program.body.results)
-        found = not any(read.isdisjoint(op.results) for op in program.ops)
+        read = program.uses.keys() | set(program.body.results)
+        made = {v for op in program.ops for v in op.results}
+        found = not program.nested and made <= read
         program.__dict__["_all_read"] = found
     return found
 
