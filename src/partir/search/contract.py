@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from partir.ir.core import Op, Port, Program, Region, Signature, Tie
 from partir.rules.fused import fuse
+from partir.search.dead import dead_ops
 from partir.search.folded import Folded
-from partir.search.groups import Alike, Groups, dead_ops
+from partir.search.groups import Alike, Groups
 from partir.simulate.multiplicity import Multiplicity
 
 
@@ -60,6 +61,11 @@ class _Contraction:
                 passing=frozenset(
                     self.number[v] for v in times.passing if v in self.number
                 ),
+                between={
+                    self.number[v]: w
+                    for v, w in times.between.items()
+                    if v in self.number
+                },
             ),
             members=tuple(folded.members[value] for value in self.values),
             nodes=(*(folded.nodes[i] for i in self.kept), *folded.nodes[count:]),

@@ -9,7 +9,7 @@ the simulator work on it as they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from itertools import pairwise
 
 from partir.ir.core import Annotation, Op, Port, Program, Region, Tie
@@ -17,6 +17,7 @@ from partir.partition.state import State
 from partir.search.align import aligned
 from partir.search.constants import free_ops
 from partir.search.contract import contract
+from partir.search.dead import dead_ops
 from partir.search.folded import Folded
 from partir.search.repeats import Chain, Repeats, find_repeats
 from partir.search.spans import Fold, folds_of, span_of, spans_of
@@ -31,11 +32,18 @@ def fold(program: Program, state: State | None = None) -> Folded:
     """
     decided = Decided(state)
     repeats = aligned(program, find_repeats(program, decided))
-    return contract(_Folding(program, repeats).run(), decided.alike)
+    folding = _Folding(program, repeats)
+    folded = folding.run()
+    if ends := folding.unread(folded.program):
+        folded = _Folding(program, repeats, ends).run()
+    return contract(folded, decided.alike)
 
 
 class _Folding:
-    def __init__(self, program: Program, repeats: Repeats) -> None:
+    def __init__(
+        self, program: Program, repeats: Repeats, ends: Set[int] = frozenset()
+    ) -> None:
+        """Chains end at `ends`."""
         self.program = program
         self.weight: dict[int, int] = {}  # of kept ops in chains
         self.argument_weight: dict[int, int] = {}
@@ -49,11 +57,13 @@ class _Folding:
         self.position = _positions(program)
         self.twins: list[tuple[int, int]] = list(repeats.like)
         self.passing: set[int] = set()  # values that others of their kind pass on
+        self.between: dict[int, int] = {}  # how often what is passed on is moved
         spans = spans_of(program, repeats)
-        folds = folds_of(program, repeats.ops, spans)
+        folds = folds_of(program, repeats.ops, spans, ends)
         self.chained = {i for one in folds for i in (*one.kept, *one.rest)}
+        ahead = {one.kept[0] for one in folds}
         for one in folds:
-            self._fold_ops(one)
+            self._fold_ops(one, ahead)
         for chain in repeats.arguments:
             if span := span_of(chain, spans):
                 self._fold_arguments(chain, *span)
@@ -61,8 +71,9 @@ class _Folding:
                 self.twins += pairwise(chain.members)
         self.number: dict[int, int] = {}  # value of source -> folded value
 
-    def _fold_ops(self, fold: Fold) -> None:
-        ops = self.program.ops
+    def _fold_ops(self, fold: Fold, ahead: set[int]) -> None:
+        """`ahead` are the ops of all chains that do not count for others."""
+        ops, uses = self.program.ops, self.program.uses
         self.weight[fold.counted] = len(fold.rest) + 1
         self.counted.update(dict.fromkeys(fold.kept, fold.counted))
         self.folded_into[fold.counted] = (fold.counted, *fold.rest)
@@ -71,9 +82,11 @@ class _Folding:
             self.twins += pairwise(values)
         counted = ops[fold.counted].results
         typical = ops[fold.rest[0]].results
-        for value, stand in zip(typical, counted, strict=True):
-            if self.chained.issuperset(self.program.uses.get(value, (-1,))):
+        for early, value, stand in zip(kept[0], typical, counted, strict=True):
+            if self.chained.issuperset(uses.get(value, (-1,))):
                 self.passing.add(stand)
+                if ahead.isdisjoint(uses.get(early, ())):
+                    self.between |= {early: len(fold.rest) + 1, stand: 1}
         for index in fold.rest:
             self.gone.add(index)
             for region in ops[index].regions:
@@ -134,9 +147,7 @@ class _Folding:
             types=tuple(program.types[v] for v in self.number),
             ops=tuple(op for op in self.ops if op is not None),
             body=Region(
-                tuple(self.number[p.value] for p in ports),
-                body.ops,
-                tuple(self.number[p.value] for p in results),
+                body.arguments, body.ops, tuple(self.number[p.value] for p in results)
             ),
             arguments=self._ports(ports),
             results=self._ports(results),
@@ -147,6 +158,22 @@ class _Folding:
             annotations=tuple(self._annotations()),
         )
         return self._folded(made, ports, [number for number, _ in ties])
+
+    def unread(self, made: Program) -> set[int]:
+        """Ops that are gone although they read something that nothing else reads.
+
+        Their chains go over other repetitions than that of what they read.
+        """
+        dead, needless = dead_ops(made), dead_ops(self.program)
+        ops, uses = self.program.ops, self.program.uses
+        return {
+            reader
+            for index, number in self.op_number.items()
+            if number in dead and index not in needless
+            for value in ops[index].results
+            for reader in uses.get(value, ())
+            if reader in self.gone and reader not in needless
+        }
 
     def _folded(self, made: Program, ports: list[Port], ties: list[int]) -> Folded:
         kept = {port.value for port in ports}
@@ -170,6 +197,11 @@ class _Folding:
                 passing=frozenset(
                     self.number[v] for v in self.passing if v in self.number
                 ),
+                between={
+                    self.number[v]: w
+                    for v, w in self.between.items()
+                    if v in self.number
+                },
             ),
             members=tuple((v, *self.stands_for.get(v, ())) for v in self.number),
             nodes=(*number, *(len(self.program.ops) + tie for tie in ties)),
@@ -208,7 +240,7 @@ class _Folding:
         self, region: Region, free: set[int], weight: int, owner: int = -1
     ) -> Region:
         given = self._still(owner, region.arguments, len(region.arguments))
-        arguments = tuple(self._new(v) for v in given)
+        arguments = tuple(self._new(v) for v in given if v not in self.gone_values)
         ops = []
         for index in region.ops:
             if index not in free and index not in self.gone:

@@ -9,7 +9,7 @@ something that may be gathered, weights that a move may keep whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from partir.ir.core import Op, Program, Region
 from partir.rules.fused import is_broadcast, is_conversion, is_pointwise
@@ -23,31 +23,6 @@ _MOST_COPIES = 4
 
 Alike = Callable[[int, int], bool]
 """Whether two nodes of the source are decided alike so far."""
-
-
-def dead_ops(program: Program) -> set[int]:
-    """Ops of the body whose results are read by none that isn't dead itself."""
-    read = set(program.body.results)
-    read.update(v for tie in program.ties for v in tie.sources)
-    dead: set[int] = set()
-    for index in reversed(program.body.ops):
-        op = program.ops[index]
-        effect = op.regions or op.signature.attrs.get("has_side_effect") == "true"
-        if not effect and op.results and read.isdisjoint(op.results):
-            dead.add(index)
-            continue
-        for number in (index, *(i for r in op.regions for i in program.walk(r))):
-            read.update(program.ops[number].operands)
-        for region in op.regions:
-            read.update(_yielded(program, region))
-    return dead
-
-
-def _yielded(program: Program, region: Region) -> Iterator[int]:
-    yield from region.results
-    for index in region.ops:
-        for inner in program.ops[index].regions:
-            yield from _yielded(program, inner)
 
 
 class Groups:

@@ -17,6 +17,7 @@ from typing import Protocol
 import numpy as np
 
 from partir.ir.core import Program, Region
+from partir.search.dead import dead_ops
 
 LEAST = 3  # repetitions that are worth folding
 _CANDIDATES = 24  # periods that are tried
@@ -202,6 +203,7 @@ class _Shift:
         }
         self.places: dict[int, Place] = {}
         self.argument_places: dict[int, Place] = {}
+        self._dead = dead_ops(program)
         self._image: set[int] = set()
         self._argument_image: set[int] = set()
 
@@ -224,6 +226,8 @@ class _Shift:
         if op == later or op in self.ops or later in self._image:
             return False
         if self.region_of.get(op, -1) != self.region_of.get(later, -2):
+            return False
+        if op in self._dead or later in self._dead:
             return False
         keys = (_key(self.program, one, self.decided) for one in (op, later))
         if next(keys) != next(keys):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
 from partir.ir.core import Program
-from partir.search.repeats import Chain, Repeats
+from partir.search.repeats import LEAST, Chain, Repeats
 
 Spans = dict[int, tuple[int, int]]
 
@@ -78,18 +78,38 @@ class Fold:
         return cls(kept, kept[-1], tuple(rest))
 
 
-def folds_of(program: Program, chains: Iterable[Chain], spans: Spans) -> list[Fold]:
-    """Chains to fold: wherever one is read that goes, one that stays is there."""
+def folds_of(
+    program: Program, chains: Iterable[Chain], spans: Spans, ends: Set[int]
+) -> list[Fold]:
+    """Chains to fold: wherever one is read that goes, one that stays is there.
+
+    What a chain has beyond one of the `ends` is left out.
+    """
     found = []
     for chain in chains:
         if span := span_of(chain, spans):
-            found.append(Fold.of([chain.at(r) for r in range(span[0], span[1] + 1)]))
+            members = [chain.at(r) for r in range(span[0], span[1] + 1)]
+            if not ends.isdisjoint(members):
+                members = _within(members, ends)
+            if len(members) >= LEAST:
+                found.append(Fold.of(members))
     while True:
         gone = {index for fold in found for index in fold.rest}
         kept = [fold for fold in found if _readable(program, fold, gone)]
         if len(kept) == len(found):
             return kept
         found = kept
+
+
+def _within(members: list[int], ends: Set[int]) -> list[int]:
+    """The middle of a chain, up to the ends nearest to it."""
+    half, start, stop = len(members) // 2, 0, len(members)
+    for place, member in enumerate(members):
+        if member in ends and place < half:
+            start = place
+        elif member in ends:
+            stop = min(stop, place + 1)
+    return members[start:stop]
 
 
 def _readable(program: Program, fold: Fold, gone: set[int]) -> bool:

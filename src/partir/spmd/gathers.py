@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from partir.ir.types import tensor
 from partir.rules.nest import Nest
+from partir.spmd.alive import Alive
 from partir.spmd.program import Collective, Compute, SpmdOp
 from partir.spmd.sweep import Sweep, collectives_of, reads_of
 
@@ -132,14 +131,14 @@ def merge_gathers(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
         %1 = all_gather 0 {B} %0 ; …
 
     Merging keeps the gathered value alive from the first use to the second. That is
-    free only if the second use does not wait for the first, and nothing between them
-    needs more memory than the uses themselves; a weight gathered for the forward and
+    free only if the second use does not wait for the first, and what is between them
+    needs less memory than the uses themselves; a weight gathered for the forward and
     the backward pass is thus gathered twice.
     """
     moves = [op for op in collectives_of(ops) if op.kind in _MOVES]
     if len({_key(op) for op in moves}) == len(moves):
         return ops
-    live: np.ndarray | None = None
+    alive: Alive | None = None
     first: dict[tuple[object, ...], tuple[int, int]] = {}
     made: list[SpmdOp] = []
     for place, op in enumerate(ops):
@@ -148,9 +147,9 @@ def merge_gathers(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
             key = _key(op, operand)
             if key in first:
                 start, value = first[key]
-                live = _live_bytes(sweep, ops) if live is None else live
-                if _fits(live, start, place) and _siblings(ops, start, place):
-                    live[start : place + 1] += sweep.types[op.result].bytes
+                alive = alive or Alive(sweep, ops)
+                if alive.lasts(value, op.result) and _siblings(ops, start, place):
+                    alive.hold(value, op.result)
                     sweep.renamed[op.result] = value
                     continue
             first[key] = (place, op.result)
@@ -164,45 +163,35 @@ def _key(op: Collective, operand: int | None = None) -> tuple[object, ...]:
     return op.kind, value, op.axes, op.dim, op.to_dim, op.order
 
 
-def _fits(live: np.ndarray, start: int, end: int) -> bool:
-    """Whether nothing from `start` to `end` needs more than its two ends."""
-    return bool(live[start : end + 1].max() <= max(live[start], live[end]))
-
-
 def _siblings(ops: Sequence[SpmdOp], start: int, end: int) -> bool:
-    """Whether what reads the second move needs nothing that reads the first.
+    """Whether what reads the second move needs no product with the first.
 
-    Ops of one operand (a transpose) are looked through.
+    Ops of one operand (a transpose) only give it another form.
     """
-    behind, moved = set(ops[start].results), set(ops[end].results)
+    first, second = set(ops[start].results), set(ops[end].results)
+    products: set[int] = set()
     for place in range(start + 1, len(ops)):
         op = ops[place]
         if place == end:
             continue
         reads = set(reads_of(op))
-        if not reads.isdisjoint(moved):
-            if not reads.isdisjoint(behind):
+        if not reads.isdisjoint(second):
+            if not reads.isdisjoint(products):
                 return False
-            if reads <= moved:
-                moved.update(op.results)
-        elif not reads.isdisjoint(behind):
-            behind.update(op.results)
+            if reads <= second:
+                second.update(op.results)
+        if not reads.isdisjoint(products):
+            products.update(op.results)
+        elif not reads.isdisjoint(first):
+            (products if _multiplies(op) else first).update(op.results)
     return True
 
 
-def _live_bytes(sweep: Sweep, ops: Sequence[SpmdOp]) -> np.ndarray:
-    """Bytes of this block's values that are alive at each op."""
-    born: dict[int, int] = {}
-    last: dict[int, int] = {}
-    for place, op in enumerate(ops):
-        for value in reads_of(op):
-            last[value] = place
-        for value in op.results:
-            born[value] = last[value] = place
-    last.update(dict.fromkeys(sweep.block.results, len(ops) - 1))
-    change = np.zeros(len(ops) + 1)
-    for value, place in born.items():
-        size = sweep.types[value].bytes
-        change[place] += size
-        change[last[value] + 1] -= size
-    return np.cumsum(change[:-1])
+def _multiplies(op: SpmdOp) -> bool:
+    """Whether it sums products of operands, or may do so."""
+    if not isinstance(op, Compute):
+        return not isinstance(op, Collective)
+    return any(
+        factor.reduce and sum(dim is not None for dim in factor.operands) > 1
+        for factor in op.nest.factors
+    )

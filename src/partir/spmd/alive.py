@@ -1,0 +1,54 @@
+"""How much memory a block's values take while it runs, for rewrites that hold some."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from partir.spmd.program import SpmdOp
+from partir.spmd.sweep import Sweep, reads_of
+
+
+class Alive:
+    """Bytes of a block's values that are alive at each op, and who reads them last."""
+
+    def __init__(self, sweep: Sweep, ops: Sequence[SpmdOp]) -> None:
+        """Of a block as it is."""
+        self.born: dict[int, int] = {}
+        self.last: dict[int, int] = {}
+        self.types = sweep.types
+        for place, op in enumerate(ops):
+            for value in reads_of(op):
+                self.last[value] = place
+            for value in op.results:
+                self.born[value] = self.last[value] = place
+        self.last.update(dict.fromkeys(sweep.block.results, len(ops) - 1))
+        change = [0] * (len(ops) + 1)
+        for value, place in self.born.items():
+            size = sweep.types[value].bytes
+            change[place] += size
+            change[self.last[value] + 1] -= size
+        self.bytes = np.cumsum(change[:-1])
+
+    def lasts(self, value: int, other: int) -> bool:
+        """Whether a value may stand in for a later equal one at no cost.
+
+        It is then held from its own last use on. That is free if less is alive there,
+        with it, than at some use of the two.
+        """
+        held = self.bytes[self.last[value] + 1 : self.born[other]]
+        if not held.size:
+            return True
+        uses = max(self._most(value), self._most(other))
+        return bool(held.max() + self.types[value].bytes <= uses)
+
+    def _most(self, value: int) -> int:
+        """The most that is alive while a value is."""
+        return int(self.bytes[self.born[value] : self.last[value] + 1].max())
+
+    def hold(self, value: int, other: int) -> None:
+        """Let a value stand in for a later one."""
+        size = self.types[value].bytes
+        self.bytes[self.last[value] + 1 : self.born[other]] += size
+        self.last[value] = max(self.last[value], self.last[other])
