@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,9 @@ from partir.ir.core import Program
 from partir.mesh import Mesh
 from partir.partition.graph import Graph
 from partir.partition.state import State
+from partir.search import fold as folding
+from partir.search.constants import free_ops
+from partir.search.dead import dead_ops
 from partir.search.fold import fold
 from partir.search.found import decided
 from partir.search.problem import Path, Problem
@@ -31,18 +35,13 @@ WIDE = {"width": 256, "head_dim": 32, "hidden": 1024, "vocab": 1024, "sequence":
 
 @dataclass(frozen=True)
 class Case:
-    """A model with its tactics, and how far the folded figures may be off.
-
-    Memory within a repetition is seen at its ends only; with one or two matrices in a
-    repetition that is coarse.
-    """
+    """A model with its tactics."""
 
     trace: Callable[[], Program]
     batch: Any
     model: Any
-    peak: float
     repetitions: int
-    equal: int = 4  # of six random paths, those with equal collectives
+    equal: int = 10  # of ten random paths, those with equal collectives
 
 
 def _transformer(layers: int, separate: bool) -> Callable[[], Program]:
@@ -52,23 +51,20 @@ def _transformer(layers: int, separate: bool) -> Callable[[], Program]:
 
 
 CASES = {
-    "fused": Case(_transformer(4, False), schedules.BP, schedules.MP, 0.03, 4),
-    "separate": Case(
-        _transformer(5, True), schedules.BP, schedules.MP_SEPARATE, 0.18, 5
-    ),
+    "fused": Case(_transformer(4, False), schedules.BP, schedules.MP, 4),
+    "separate": Case(_transformer(5, True), schedules.BP, schedules.MP_SEPARATE, 5, 8),
     "mlp": Case(
         lambda: partir.trace(
             mlp.train_step, *mlp.example_args(mlp.Config(blocks=5))[0]
         ),
-        *(mlp.BATCH, mlp.MODEL, 0.13, 4, 2),
-        # the first has no gradient of its input
+        *(mlp.BATCH, mlp.MODEL, 4),  # the first has no gradient of its input
     ),
     "graph network": Case(
         lambda: partir.trace(
             graph_network.train_step,
             *graph_network.example_args(graph_network.Config(steps=5))[0],
         ),
-        *(graph_network.EDGES, graph_network.MODEL, 0.12, 4),
+        *(graph_network.EDGES, graph_network.MODEL, 4),
     ),
 }
 SCHEDULES = ("", "b", "bm", "b2", "b3", "bm3")
@@ -105,14 +101,14 @@ def whole(state: State, device: str, given: bool = True) -> Estimate:
     return Estimate(lower_state(state), devices[device], flags)
 
 
-def assert_alike(one: FoldedEstimate, other: Estimate, peak: float) -> None:
+def assert_alike(one: FoldedEstimate, other: Estimate) -> None:
     assert one.collectives == other.program.collectives
-    assert one.compute_seconds == pytest.approx(other.compute_seconds, rel=0.015)
+    assert one.compute_seconds == pytest.approx(other.compute_seconds, rel=0.02)
     assert one.communication_seconds == pytest.approx(
-        other.communication_seconds, rel=0.015
+        other.communication_seconds, rel=0.001
     )
-    assert one.seconds == pytest.approx(other.seconds, rel=0.06)
-    assert one.peak_bytes == pytest.approx(other.peak_bytes, rel=peak)
+    assert one.seconds == pytest.approx(other.seconds, rel=0.035)
+    assert one.peak_bytes == pytest.approx(other.peak_bytes, rel=0.03)
 
 
 @pytest.mark.parametrize("letters", SCHEDULES)
@@ -123,14 +119,60 @@ def test_figures_after_manual_tactics(case: str, letters: str) -> None:
     for given in (True, False):
         asked = problem(state, device, given)
         folded = asked.estimate(asked.start)
-        assert_alike(folded, whole(state, device, given), CASES[case].peak)
+        assert_alike(folded, whole(state, device, given))
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_repetitions_are_found(case: str) -> None:
     folded = fold(traced(case))
-    assert max(folded.times.ops) == CASES[case].repetitions - 1
+    assert max(folded.times.ops) == CASES[case].repetitions
     assert len(folded.program.ops) < len(folded.source.ops) / 2
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_all_that_is_needed_is_counted_once(
+    case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folding, "contract", lambda folded, alike: folded)
+    folded = fold(traced(case))
+    source, program = folded.source, folded.program
+    dead = dead_ops(program)
+    counted = Counter(
+        member
+        for node in program.body.ops
+        if node not in dead
+        for member in folded.node_members(node)
+    )
+    needed = set(source.body.ops) - dead_ops(source) - free_ops(source)
+    assert counted == dict.fromkeys(needed, 1)
+    assert sum(folded.times.ops) == sum(
+        len(folded.node_members(node)) for node in range(len(program.ops))
+    )
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_read_is_there(case: str) -> None:
+    folded = fold(traced(case))
+    program, source = folded.program, folded.source
+    free = {v for index in free_ops(source) for v in source.ops[index].results}
+    given = {v for v, members in enumerate(folded.members) if members[0] in free}
+    given.update(program.body.arguments)
+    for op in program.ops:
+        assert given.issuperset(op.operands)
+        given.update(op.results)
+    assert given.issuperset(program.body.results)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_handed_on_is_tied_to_what_the_first_gets(case: str) -> None:
+    folded = fold(traced(case))
+    times, makers = folded.times, folded.program.producers
+    ties = {(t.sources[0], t.targets[0]) for t in folded.program.ties}
+    assert times.handed
+    for value, first in times.handed.items():
+        assert (value, first) in ties
+        assert value != first
+        assert times.ops[makers[value]] > 1
 
 
 def random_path(asked: Problem, rng: random.Random) -> Path:
@@ -146,20 +188,20 @@ def random_path(asked: Problem, rng: random.Random) -> Path:
 def test_figures_after_random_moves(case: str) -> None:
     """Decisions say what layers would settle otherwise, so that figures are the same.
 
-    Gathers of one value are merged by the memory between them, which the shorter
-    program has less of, and the MLP's first and last block differ from the others.
+    Where two loops are on their way to an op, the one that is nearer wins. Groups of
+    ops are a shorter way than the ops one by one, so that not all paths are equal.
     """
     start = State(Graph(traced(case)), Mesh(AXES))
     asked = problem(start, "tpu_v3")
     rng, equal = random.Random(0), 0
-    for _ in range(6):
+    for _ in range(10):
         path = random_path(asked, rng)
         folded = asked.estimate(asked.state(path))
         other = whole(decided(asked, path, start)[1], "tpu_v3")
         equal += folded.collectives == other.program.collectives
-        assert folded.compute_seconds == pytest.approx(other.compute_seconds, rel=0.05)
-        assert folded.seconds == pytest.approx(other.seconds, rel=0.07)
-        assert folded.peak_bytes == pytest.approx(other.peak_bytes, rel=0.12)
+        assert folded.compute_seconds == pytest.approx(other.compute_seconds, rel=0.03)
+        assert folded.seconds == pytest.approx(other.seconds, rel=0.05)
+        assert folded.peak_bytes == pytest.approx(other.peak_bytes, rel=0.03)
     assert equal >= CASES[case].equal
 
 
@@ -217,11 +259,11 @@ def decoder() -> Program:
 
 def test_layers_that_a_loop_carries_are_folded() -> None:
     folded = fold(decoder())
-    assert max(folded.times.ops) == 4
-    assert len(folded.program.ops) < len(folded.source.ops) / 4
+    assert max(folded.times.ops) == 5
+    assert len(folded.program.ops) < len(folded.source.ops) / 6
     (loop,) = [op for op in folded.program.ops if len(op.regions) == 2]
     (source,) = [op for op in folded.source.ops if len(op.regions) == 2]
-    assert len(source.operands) - len(loop.operands) == 2 * 3  # keys, values
+    assert len(source.operands) - len(loop.operands) == 2 * 4  # keys, values
 
 
 @pytest.mark.parametrize("schedule", ["BP", "MP", "BP+MP", "BP+MQ+MP"])

@@ -153,8 +153,9 @@ def fused_nest(op: Signature, like: Nest) -> Nest:
     """The fused op in the loops of the op that makes its result."""
     made = nest_of(op)
     for loop in like.loops:
-        dims = [factor.results[0] for factor in made.factors]
-        made = made.inside(loop.axis, loop.size, dims.index(loop.factor.results[0]))
+        dims, dim = [f.results[0] for f in made.factors], loop.factor.results[0]
+        if dim is not None:
+            made = made.inside(loop.axis, loop.size, dims.index(dim))
     return made
 
 

@@ -56,15 +56,10 @@ class _Contraction:
                 ops=[times.ops[index] for index in self.kept],
                 arguments=times.arguments,
                 results=times.results,
-                counted=[self._counted(i) for i in self.kept],
+                spans=[times.spans[index] for index in self.kept],
                 carried={number[i]: w for i, w in times.carried.items()},
-                passing=frozenset(
-                    self.number[v] for v in times.passing if v in self.number
-                ),
-                between={
-                    self.number[v]: w
-                    for v, w in times.between.items()
-                    if v in self.number
+                handed={
+                    self.number[v]: self.number[w] for v, w in times.handed.items()
                 },
             ),
             members=tuple(folded.members[value] for value in self.values),
@@ -76,10 +71,6 @@ class _Contraction:
                 if a in self.number and b in self.number
             ),
         )
-
-    def _counted(self, index: int) -> int:
-        counted = max(self.roots[self.folded.times.counted[index]])
-        return self.op_number.get(counted, self.op_number[index])
 
     def _op_members(self, root: int) -> tuple[int, ...]:
         """Nodes of the source that get the loop if a group does: all of its shape."""

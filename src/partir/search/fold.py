@@ -1,15 +1,17 @@
 """The folded program: isomorphic layers once, with a multiplicity.
 
-Of every chain of repetitions the first and the last op are kept; the one that stands
-later in the program counts for all the others. What read a repetition that is gone
-reads one that is kept instead. Constants that cost nothing wherever they are computed
-are left out. The result is a `Program` like any other, so propagation, lowering and
-the simulator work on it as they are.
+Of every chain of repetitions the first op to run is kept and counts for all. What read
+a repetition that is gone reads the one that is kept instead. What one repetition hands
+to the next is tied to what the first one gets, as a loop's carry would be, and is a
+result. Constants that cost nothing wherever they are computed are left out. The result
+is a `Program` like any other, so propagation, lowering and the simulator work on it as
+they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
+from functools import cached_property
 from itertools import pairwise
 
 from partir.ir.core import Annotation, Op, Port, Program, Region, Tie
@@ -45,25 +47,20 @@ class _Folding:
     ) -> None:
         """Chains end at `ends`."""
         self.program = program
-        self.weight: dict[int, int] = {}  # of kept ops in chains
+        self.weight: dict[int, int] = {}  # of ops in chains
         self.argument_weight: dict[int, int] = {}
-        self.counted: dict[int, int] = {}
         self.folded_into: dict[int, tuple[int, ...]] = {}
         self.gone: set[int] = set()  # ops
-        self.gone_values: dict[int, tuple[int, ...]] = {}  # to kept ones, in order
+        self.gone_values: dict[int, int] = {}  # to those that are kept
         self.stands_for: dict[int, list[int]] = {}
         self.dropped: dict[int, set[int]] = {}  # positions that a loop carries no more
         self.carried: dict[tuple[int, int], int] = {}  # weight of one that it does
         self.position = _positions(program)
         self.twins: list[tuple[int, int]] = list(repeats.like)
-        self.passing: set[int] = set()  # values that others of their kind pass on
-        self.between: dict[int, int] = {}  # how often what is passed on is moved
         spans = spans_of(program, repeats)
-        folds = folds_of(program, repeats.ops, spans, ends)
-        self.chained = {i for one in folds for i in (*one.kept, *one.rest)}
-        ahead = {one.kept[0] for one in folds}
-        for one in folds:
-            self._fold_ops(one, ahead)
+        self.folds = folds_of(repeats.ops, spans, ends)
+        for one in self.folds:
+            self._fold_ops(one)
         for chain in repeats.arguments:
             if span := span_of(chain, spans):
                 self._fold_arguments(chain, *span)
@@ -71,59 +68,40 @@ class _Folding:
                 self.twins += pairwise(chain.members)
         self.number: dict[int, int] = {}  # value of source -> folded value
 
-    def _fold_ops(self, fold: Fold, ahead: set[int]) -> None:
-        """`ahead` are the ops of all chains that do not count for others."""
-        ops, uses = self.program.ops, self.program.uses
-        self.weight[fold.counted] = len(fold.rest) + 1
-        self.counted.update(dict.fromkeys(fold.kept, fold.counted))
-        self.folded_into[fold.counted] = (fold.counted, *fold.rest)
-        kept = [ops[index].results for index in fold.kept]
-        for values in zip(*kept, strict=True):
-            self.twins += pairwise(values)
-        counted = ops[fold.counted].results
-        typical = ops[fold.rest[0]].results
-        for early, value, stand in zip(kept[0], typical, counted, strict=True):
-            if self.chained.issuperset(uses.get(value, (-1,))):
-                self.passing.add(stand)
-                if ahead.isdisjoint(uses.get(early, ())):
-                    self.between |= {early: len(fold.rest) + 1, stand: 1}
+    def _fold_ops(self, fold: Fold) -> None:
+        ops = self.program.ops
+        self.weight[fold.kept] = len(fold.rest) + 1
+        self.folded_into[fold.kept] = (fold.kept, *fold.rest)
         for index in fold.rest:
             self.gone.add(index)
             for region in ops[index].regions:
                 self.gone.update(self.program.walk(region))
-            for value, stand, *those in zip(
-                ops[index].results, counted, *kept, strict=True
-            ):
-                self._replace(value, stand, those)
+            for pair in zip(ops[index].results, ops[fold.kept].results, strict=True):
+                self._replace(*pair)
 
     def _fold_arguments(self, chain: Chain, first: int, last: int) -> None:
-        members = [chain.at(r) for r in range(first, last + 1)]
-        (early, *rest, late) = members
-        self.argument_weight[late] = len(rest) + 1
-        self.twins.append((early, late))
+        kept, *rest = [chain.at(r) for r in range(first, last + 1)]
+        self.argument_weight[kept] = len(rest) + 1
         for value in rest:
-            self._replace(value, late, [early, late])
-        if early in self.position:
-            self._fold_carried(early, rest, late)
+            self._replace(value, kept)
+        if kept in self.position:
+            self._fold_carried(kept, rest)
 
-    def _fold_carried(self, early: int, rest: list[int], late: int) -> None:
+    def _fold_carried(self, kept: int, rest: list[int]) -> None:
         """What a loop carries for these goes with them."""
-        owner, first = self.position[early]
-        _, last = self.position[late]
+        owner, place = self.position[kept]
         gone = [self.position[value][1] for value in rest]
-        self.carried[(owner, last)] = len(rest) + 1
+        self.carried[(owner, place)] = len(rest) + 1
         self.dropped.setdefault(owner, set()).update(gone)
         op = self.program.ops[owner]
         for values in (op.results, *(region.arguments for region in op.regions)):
-            for place in gone:
-                if values[place] not in self.gone_values:
-                    self._replace(
-                        values[place], values[last], [values[first], values[last]]
-                    )
+            for other in gone:
+                if values[other] not in self.gone_values:
+                    self._replace(values[other], values[place])
 
-    def _replace(self, value: int, counted: int, kept: list[int]) -> None:
-        self.gone_values[value] = tuple(kept)
-        self.stands_for.setdefault(counted, []).append(value)
+    def _replace(self, value: int, kept: int) -> None:
+        self.gone_values[value] = kept
+        self.stands_for.setdefault(kept, []).append(value)
 
     # Building
 
@@ -141,7 +119,9 @@ class _Folding:
                 self._new(value)
         body = self._region(program.body, free, 1)
         results = [p for p in program.results if p.value in self.number]
-        ties = list(self._ties())
+        self.count = len(results)
+        results += self._more_results({p.value for p in results})
+        ties = [*self._ties(), *self._handed_ties()]
         made = Program(
             name=program.name,
             types=tuple(program.types[v] for v in self.number),
@@ -157,7 +137,43 @@ class _Folding:
             ties=tuple(tie for _, tie in ties),
             annotations=tuple(self._annotations()),
         )
-        return self._folded(made, ports, [number for number, _ in ties])
+        return self._folded(made, ports, [node for node, _ in ties])
+
+    @cached_property
+    def handed(self) -> dict[int, int]:
+        """What a repetition hands to the next, and what the first gets instead."""
+        program, kept, number = self.program, self.gone_values, self.number
+        found: dict[int, int] = {}
+        for fold in self.folds:
+            if fold.kept not in self.op_number:
+                continue
+            operands = (program.ops[i].operands for i in (fold.rest[0], fold.kept))
+            for pair in zip(*operands, strict=True):
+                value, first = (kept.get(v, v) for v in pair)
+                if (
+                    value != first
+                    and program.producers.get(value) in self.weight
+                    and {value, first} <= number.keys()
+                    and first not in program.splats
+                    and program.types[value] is program.types[first]
+                ):
+                    found.setdefault(value, first)
+        return found
+
+    def _more_results(self, known: set[int]) -> Iterator[Port]:
+        """What is only handed on, so that it is kept in memory as it would be."""
+        body, makers = set(self.program.body.ops), self.program.producers
+        uses = self.program.uses
+        for value in self.handed:
+            own = not self.weight.keys().isdisjoint(uses.get(value, ()))
+            if value not in known and makers[value] in body and not own:
+                yield Port("", value, len(self.program.types[value].shape))
+
+    def _handed_ties(self) -> Iterator[tuple[int, Tie]]:
+        """Each with the op that makes what is handed on."""
+        for value, first in self.handed.items():
+            tie = Tie((self.number[value],), (self.number[first],))
+            yield self.program.producers[value], tie
 
     def unread(self, made: Program) -> set[int]:
         """Ops that are gone although they read something that nothing else reads.
@@ -177,8 +193,7 @@ class _Folding:
 
     def _folded(self, made: Program, ports: list[Port], ties: list[int]) -> Folded:
         kept = {port.value for port in ports}
-        number, counted = self.op_number, self.counted
-        makers = made.producers
+        number, makers = self.op_number, made.producers
         argument = {self.number[v]: w for v, w in self.argument_weight.items()}
         return Folded(
             source=self.program,
@@ -190,21 +205,14 @@ class _Folding:
                     self.op_weights[makers[p.value]]
                     if p.value in makers
                     else argument.get(p.value, 1)
-                    for p in made.results
+                    for p in made.results[: self.count]
                 ],
-                counted=[number[counted.get(i, i)] for i in number],
+                spans=[self._span(index) for index in number],
                 carried={number[i]: self._carried(i) for i in self.dropped},
-                passing=frozenset(
-                    self.number[v] for v in self.passing if v in self.number
-                ),
-                between={
-                    self.number[v]: w
-                    for v, w in self.between.items()
-                    if v in self.number
-                },
+                handed={self.number[v]: self.number[w] for v, w in self.handed.items()},
             ),
             members=tuple((v, *self.stands_for.get(v, ())) for v in self.number),
-            nodes=(*number, *(len(self.program.ops) + tie for tie in ties)),
+            nodes=(*number, *ties),
             op_members={
                 number[index]: members
                 for index, members in self.folded_into.items()
@@ -220,6 +228,10 @@ class _Folding:
             ),
         )
 
+    def _span(self, index: int) -> tuple[int, int]:
+        members = self.folded_into.get(index, (index,))
+        return members[0], members[-1]
+
     def _carried(self, owner: int) -> tuple[int, ...]:
         """Weights of what a loop carries."""
         places = range(len(self.program.ops[owner].operands))
@@ -230,11 +242,8 @@ class _Folding:
         return self.number.setdefault(value, len(self.number))
 
     def _read(self, value: int) -> int:
-        """A value, or the last kept one of its chain that is there already."""
-        if value in self.number:
-            return self.number[value]
-        known = [v for v in self.gone_values[value] if v in self.number]
-        return self.number[known[-1]]
+        """A value, or the one of its chain that is kept."""
+        return self.number[self.gone_values.get(value, value)]
 
     def _region(
         self, region: Region, free: set[int], weight: int, owner: int = -1
@@ -276,8 +285,8 @@ class _Folding:
         return tuple(Port(p.name, self.number[p.value], p.rank, p.dtype) for p in ports)
 
     def _ties(self) -> Iterable[tuple[int, Tie]]:
-        """Those of what is kept, with their numbers in the source."""
-        for number, tie in enumerate(self.program.ties):
+        """Those of what is kept, with their nodes in the source."""
+        for number, tie in enumerate(self.program.ties, len(self.program.ops)):
             if tie.owner is None:
                 if all(v in self.number for v in tie.sources + tie.targets):
                     yield number, self._tie(tie, None)

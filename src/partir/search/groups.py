@@ -35,6 +35,8 @@ class Groups:
         self.region_of: dict[int, Region] = {}
         self.pinned = {port.value for port in self.program.results}
         self.pinned.update(a.value for a in self.program.annotations)
+        for tie in self.program.ties:
+            self.pinned.update((*tie.sources, *tie.targets))
         for region in _regions(self.program):
             self.region_of.update(dict.fromkeys(region.ops, region))
             self.pinned.update(region.results)

@@ -120,12 +120,14 @@ class Moves:
 
         Those are the arguments that are the second operand of what multiplies them.
         """
-        program = self.graph.program
-        tied = {t.targets[0] for t in program.ties if t.owner is None}
+        program, handed = self.graph.program, self.folded.times.handed
+        ties = [t for t in program.ties if t.owner is None]
+        tied = {t.targets[0] for t in ties if t.sources[0] not in handed}
         if tied:
             return tied
         types = program.types
-        results = {types[port.value] for port in program.results}
+        count = len(self.folded.times.results)
+        results = {types[port.value] for port in program.results[:count]}
         alike = {v for v in program.body.arguments if types[v] in results}
         return alike or {v for v in program.body.arguments if self._second(v)}
 

@@ -64,60 +64,40 @@ def span_of(chain: Chain, spans: Spans) -> tuple[int, int] | None:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """The members of a chain that are kept, the one that counts for the rest, these."""
+    """The member of a chain that is kept, the first to run, and those it stands for."""
 
-    kept: tuple[int, ...]  # in program order
-    counted: int
-    rest: tuple[int, ...]
+    kept: int
+    rest: tuple[int, ...]  # in program order
 
     @classmethod
     def of(cls, members: Sequence[int]) -> Fold:
-        """Keep the ends; the later one reads what others of its kind have made."""
-        first, *rest, last = members
-        kept = tuple(sorted((first, last)))
-        return cls(kept, kept[-1], tuple(rest))
+        """Keep the first."""
+        first, *rest = sorted(members)
+        return cls(first, tuple(rest))
 
 
-def folds_of(
-    program: Program, chains: Iterable[Chain], spans: Spans, ends: Set[int]
-) -> list[Fold]:
-    """Chains to fold: wherever one is read that goes, one that stays is there.
-
-    What a chain has beyond one of the `ends` is left out.
-    """
+def folds_of(chains: Iterable[Chain], spans: Spans, ends: Set[int]) -> list[Fold]:
+    """Chains to fold; what one has beyond one of the `ends` is left out."""
     found = []
     for chain in chains:
         if span := span_of(chain, spans):
             members = [chain.at(r) for r in range(span[0], span[1] + 1)]
             if not ends.isdisjoint(members):
-                members = _within(members, ends)
+                members = _within(sorted(members), ends)
             if len(members) >= LEAST:
                 found.append(Fold.of(members))
-    while True:
-        gone = {index for fold in found for index in fold.rest}
-        kept = [fold for fold in found if _readable(program, fold, gone)]
-        if len(kept) == len(found):
-            return kept
-        found = kept
+    return found
 
 
 def _within(members: list[int], ends: Set[int]) -> list[int]:
-    """The middle of a chain, up to the ends nearest to it."""
+    """The middle of a chain: from the last of the ends before it to the first behind.
+
+    The former is the one that is kept, the latter is left out.
+    """
     half, start, stop = len(members) // 2, 0, len(members)
     for place, member in enumerate(members):
         if member in ends and place < half:
             start = place
         elif member in ends:
-            stop = min(stop, place + 1)
+            stop = min(stop, place)
     return members[start:stop]
-
-
-def _readable(program: Program, fold: Fold, gone: set[int]) -> bool:
-    if fold.kept[0] < min(fold.rest):
-        return True
-    return all(
-        reader in gone or reader > fold.kept[0]
-        for index in fold.rest
-        for value in program.ops[index].results
-        for reader in program.uses.get(value, ())
-    )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from partir.ir.core import Signature
 from partir.partition.graph import Graph
 from partir.partition.state import State
-from partir.rules.elementwise import FUSED
+from partir.rules.elementwise import FUSED, TIE
 from partir.rules.fused import fused_nest
-from partir.rules.nest import WHOLE
+from partir.rules.nest import WHOLE, Nest
 from partir.search.folded import Folded
 
 
@@ -66,22 +67,24 @@ def folded_state(folded: Folded, state: State) -> State:
     made = State(Graph(folded.program), state.mesh)
     sources = [members[0] for members in folded.members]
     made.nests = [
-        state.nests[node]
-        if signature.kind != FUSED
-        else fused_nest(signature, state.nests[node])
+        _nest(signature, state, node)
         for signature, node in zip(made.graph.signatures, folded.nodes, strict=True)
     ]
     made.tilings = [state.tilings[value] for value in sources]
+    handed = range(len(folded.nodes) - len(folded.times.handed), len(folded.nodes))
     for axis in state.mesh:
         made.homes[axis] = [state.homes[axis][value] for value in sources]
         made.seen[axis] = [state.seen[axis][value] for value in sources]
         chosen = state.chosen[axis]
         made.chosen[axis] = bytearray(chosen[node] for node in folded.nodes)
+        for node in handed:
+            loops = made.nests[node].loops
+            made.chosen[axis][node] = any(loop.axis == axis for loop in loops)
         stuck = {c.node: c for c in state.conflicts[axis]}
         made.conflicts[axis] = tuple(
             replace(stuck[node], node=number)
             for number, node in enumerate(folded.nodes)
-            if node in stuck
+            if node in stuck and number not in handed
         )
     for number, source in enumerate(sources):
         for axis in state.mesh:
@@ -90,3 +93,10 @@ def folded_state(folded: Folded, state: State) -> State:
                 made.value_origins[(axis, number)] = origin
     made.step, made.epoch = state.step, state.epoch
     return made
+
+
+def _nest(signature: Signature, state: State, node: int) -> Nest:
+    """Of a node; groups, and what is handed on, are in the loops of what makes them."""
+    if signature.kind == FUSED or (signature.kind == TIE and state.graph.op(node)):
+        return fused_nest(signature, state.nests[node])
+    return state.nests[node]

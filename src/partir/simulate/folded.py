@@ -10,7 +10,8 @@ a pass over them the most is at the first or at the last.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 
 from partir.ir.garbage import collection_paused
@@ -22,7 +23,7 @@ from partir.simulate.multiplicity import Multiplicity
 from partir.simulate.order import scheduled
 from partir.simulate.repetitions import Repetitions
 from partir.simulate.time import Clock, on_streams
-from partir.spmd.program import Compute, Control, SpmdOp, SpmdProgram
+from partir.spmd.program import Compute, Control, SpmdProgram
 
 
 class FoldedEstimate:
@@ -60,11 +61,16 @@ class FoldedEstimate:
     def _weights(self) -> list[int]:
         ops = self.times.ops
         return [
-            ops[kernel.op.node]
-            if type(kernel.op) is Compute
-            else _weight(kernel, self.times.of)
+            ops[kernel.op.node] if type(kernel.op) is Compute else self._weight(kernel)
             for kernel in self._kernels.kernels
         ]
+
+    def _weight(self, kernel: Kernel) -> int:
+        """Repetitions of a kernel; combined all-reduces of several are one."""
+        if not kernel.members:
+            return self.times.of(kernel.op)
+        weights = {self.times.of(op) for op in kernel.members}
+        return weights.pop() if len(weights) == 1 else 1
 
     @cached_property
     @collection_paused
@@ -115,7 +121,7 @@ class FoldedEstimate:
         assert isinstance(op, Control)
         inside = [self._scheduled(inner).kernels for inner in kernel.inner]
         found = [
-            self._block(clock, block, [_weight(k, self.times.of) for k in block])[0]
+            self._block(clock, block, list(map(self._weight, block)))[0]
             for block in inside
         ]
         if op.trips == 1:
@@ -174,8 +180,14 @@ class FoldedEstimate:
     @collection_paused
     def peak_bytes(self) -> int:
         """Most memory that one device needs at a time."""
-        program, block, times = self.program, self._kernels, self.times
-        types, body = program.types, program.body
+        times, count = self.times, len(self.times.results)
+        body = self.program.body
+        body = replace(body, results=body.results[:count])
+        program = replace(
+            self.program, body=body, out_tilings=self.program.out_tilings[:count]
+        )
+        block = replace(self._kernels, results=self._kernels.results[:count])
+        types = program.types
         lives, own, _ = lives_of(
             program,
             block,
@@ -193,21 +205,9 @@ class FoldedEstimate:
     def _temporary(self, lives: Lives) -> float:
         if not lives.kernels:
             return 0.0
-        kernels = self._kernels.kernels
-        weights = [
-            _weight(kernel, self.times.made) if kernel.members else weight
-            for kernel, weight in zip(kernels, self._weights, strict=True)
-        ]
+        kernels, weights = self._kernels.kernels, self._weights
         more = Repetitions(self.program, self.times, kernels, weights).others(lives)
         return float(max(lives.curve(extra).max() for extra in more))
-
-
-def _weight(kernel: Kernel, of: Callable[[SpmdOp], int]) -> int:
-    """Repetitions of a kernel; combined all-reduces of several are one."""
-    if not kernel.members:
-        return of(kernel.op)
-    weights = {of(op) for op in kernel.members}
-    return weights.pop() if len(weights) == 1 else 1
 
 
 _MUCH = 0.25  # communication, as a share of computation

@@ -7,37 +7,34 @@ from dataclasses import dataclass, field
 
 from partir.spmd.program import Collective, SpmdOp
 
+Span = tuple[int, int]
+
 
 @dataclass(frozen=True)
 class Multiplicity:
     """How often each op and each argument of a folded program stands in the whole.
 
-    Ops by number; arguments and results by position. `counted` is, for each op, the
-    one of its chain that counts for the others. `carried` is what loops carry, by
-    position. `passing` are values that only what is repeated reads, but for the last.
-    `between` are values that go from one repetition to the next, and how often.
+    Ops by number; arguments and results by position, without results that are only
+    handed from one repetition to the next. `carried` is what loops carry, by position.
+    `spans` is where the first and the last of an op's repetitions stand in the whole.
+    `handed` maps values that a repetition hands to the next to what the first one gets.
     """
 
     ops: Sequence[int]
     arguments: Sequence[int]
     results: Sequence[int]
-    counted: Sequence[int]
+    spans: Sequence[Span]
     carried: Mapping[int, Sequence[int]] = field(default_factory=dict)
-    passing: frozenset[int] = frozenset()
-    between: Mapping[int, int] = field(default_factory=dict)
+    handed: Mapping[int, int] = field(default_factory=dict)
 
     def of(self, op: SpmdOp) -> int:
         """Of an op of the lowered program; moves count where they are needed."""
         if isinstance(op, Collective):
-            value, _, consumer = op.cause
-            if consumer is None and value in self.between:
-                return self.between[value]
-        return self.made(op)
-
-    def made(self, op: SpmdOp) -> int:
-        """Of what an op of the lowered program makes."""
-        if isinstance(op, Collective):
-            _, producer, consumer = op.cause
+            value, producer, consumer = op.cause
             node = producer if consumer is None else consumer
-            return 1 if node is None else self.ops[node]
+            if node is None:
+                return 1
+            if consumer is None and value in self.handed and not op.monoid:
+                return self.ops[node] - 1  # the last is not handed on
+            return self.ops[node]
         return self.ops[op.node]

@@ -6,20 +6,16 @@ pass, gradients for the optimizer) is there once per repetition, the rest once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 
 from partir.simulate.kernels import Kernel
 from partir.simulate.loans import Sizes, size_class
 from partir.simulate.memory import Lives
-from partir.simulate.multiplicity import Multiplicity
+from partir.simulate.multiplicity import Multiplicity, Span
 from partir.spmd.program import Collective, Control, SpmdProgram
-
-_GAP = 16  # kernels
 
 
 class Repetitions:
@@ -40,25 +36,19 @@ class Repetitions:
         """Bytes of the other repetitions, at the first and at the last of a pass."""
         kernels, weights = self.kernels, self.weights
         loops = [bool(kernel.inner) for kernel in kernels]
-        passes, types = _Passes.of(weights, loops), self.program.types
-        place_of = {
-            kernel.op.node: place
-            for place, kernel in enumerate(kernels)
-            if not isinstance(kernel.op, Collective)
-        }
+        passes, types = _Passes.of(self._spans(), loops), self.program.types
         early_by, late_by = _Changes(len(kernels)), _Changes(len(kernels))
+        until = self._handed_until() if self.times.handed else {}
         for value, end in lives.end.items():
             place = lives.born[value]
             weight = weights[place]
             if loops[place]:
                 weight = self._carried_weight(kernels[place], value)
+            elif len(kernels[place].members) > 1:
+                weight = self._combined_weight(kernels[place], value)
             if weight == 1:
                 continue
-            last = self._counted(kernels[end], end, place_of)
-            made = passes.number[place]
-            if made != passes.number[last] and self._passes_on(kernels[place], value):
-                end = self._last_repeated.get(value, place)
-                last = self._counted(kernels[end], end, place_of)
+            made, last = passes.number[place], until.get(value, end)
             read = passes.number[last]
             if made == read:
                 continue
@@ -75,46 +65,85 @@ class Repetitions:
                 late[last + 1] -= extra
         return early_by.sums(), late_by.sums()
 
-    def _repeats(self, kernel: Kernel) -> bool:
-        """Whether it stands for others, or one that does stands for it."""
-        op, times = kernel.op, self.times
-        if isinstance(op, Collective):
-            node = op.cause.producer if op.cause.consumer is None else op.cause.consumer
-        else:
-            node = op.node
-        return node is not None and (times.ops[node] > 1 or times.counted[node] != node)
+    def _spans(self) -> Iterator[Span]:
+        """Where the repetitions of each kernel begin and end in the whole program.
 
-    @cached_property
-    def _last_repeated(self) -> dict[int, int]:
-        """Where something that repeats last reads each value."""
-        return {
-            value: place
-            for place, kernel in enumerate(self.kernels)
-            if self._repeats(kernel)
-            for value in kernel.reads
-        }
+        All-reduces of different repetitions at once come when all can be done.
+        """
+        spans = self.times.spans
+        for kernel in self.kernels:
+            op = kernel.op
+            if not isinstance(op, Collective):
+                yield spans[op.node]
+                continue
+            members = kernel.members
+            if len(members) < 2:
+                yield self._move_span(op)
+                continue
+            found = [self._move_span(member) for member in members]
+            start, end = min(s for s, _ in found), max(e for _, e in found)
+            once = len({self.times.of(member) for member in members}) > 1
+            yield (end + 1, end + 1) if once else (start, end)
 
-    def _passes_on(self, kernel: Kernel, value: int) -> bool:
-        """Whether others of its kind are read by nothing that is there once."""
-        op = kernel.op
-        if isinstance(op, Collective):
-            sources = [m.cause.value for m in kernel.members if m.result == value]
-        else:
-            made = self.program.program.ops[op.node].results
-            sources = [made[op.results.index(value)]]
-        return not self.times.passing.isdisjoint(sources)
+    def _move_span(self, op: Collective) -> Span:
+        _, producer, consumer = op.cause
+        node = producer if consumer is None else consumer
+        return (0, 0) if node is None else self.times.spans[node]
+
+    def _handed_until(self) -> dict[int, int]:
+        """Where what is handed on is last read, in the repetition that gets it.
+
+        That is where the first repetition last reads what it gets instead.
+        """
+        forms = self._forms()
+        known = {value for values in forms.values() for value in values}
+        last: dict[int, int] = {}
+        for place, (kernel, weight) in enumerate(
+            zip(self.kernels, self.weights, strict=True)
+        ):
+            if not known.isdisjoint(kernel.writes):
+                last.update((v, place) for v in kernel.writes if v in known)
+            if weight > 1 and not known.isdisjoint(kernel.reads):
+                last.update((v, place) for v in kernel.reads if v in known)
+        found = {}
+        for value, first in self.times.handed.items():
+            end = max((last.get(v, 0) for v in forms.get(first, ())), default=0)
+            for own in forms.get(value, ()):
+                found[own] = max(last.get(own, 0), end)
+        return found
+
+    def _forms(self) -> dict[int, list[int]]:
+        """Values in memory that are what is handed on, or what the first gets."""
+        whole = self.program.program
+        wanted = {v for pair in self.times.handed.items() for v in pair}
+        makers = {whole.producers.get(v) for v in wanted}
+        found: dict[int, list[int]] = {}
+        for kernel in self.kernels:
+            op = kernel.op
+            if isinstance(op, Collective):
+                for member in kernel.members or (op,):
+                    if member.cause.value in wanted:
+                        found.setdefault(member.cause.value, []).append(member.result)
+            elif op.node in makers:
+                results = whole.ops[op.node].results
+                for source, value in zip(results, op.results, strict=True):
+                    found.setdefault(source, []).append(value)
+        arguments = whole.body.arguments, self.program.body.arguments
+        for source, value in zip(*arguments, strict=True):
+            if source in wanted:
+                found.setdefault(source, []).append(value)
+        return found
+
+    def _combined_weight(self, kernel: Kernel, value: int) -> int:
+        """Repetitions of one of several all-reduces that are done at once."""
+        (found,) = (m for m in kernel.members if m.result == value)
+        return self.times.of(found)
 
     def _carried_weight(self, kernel: Kernel, value: int) -> int:
         """How many values one that a loop carries stands for."""
         assert isinstance(kernel.op, Control)
         carried = self.times.carried.get(kernel.op.node)
         return carried[kernel.writes.index(value)] if carried else 1
-
-    def _counted(self, kernel: Kernel, place: int, place_of: dict[int, int]) -> int:
-        """Place of the kernel that counts for the repetitions of this one."""
-        if isinstance(kernel.op, Collective):
-            return place
-        return place_of.get(self.times.counted[kernel.op.node], place)
 
 
 class _Changes(dict[int, np.ndarray]):
@@ -135,29 +164,27 @@ class _Changes(dict[int, np.ndarray]):
 
 @dataclass(frozen=True, slots=True)
 class _Passes:
-    """Stretches of kernels that are repeated alike: number of each, its first, last."""
+    """Stretches of kernels whose repetitions take turns: number of each, first, last.
+
+    Repetitions take turns if some of the later kernel's come before the last of the
+    earlier one's. A loop is a pass of its own: all that it carries is there at once.
+    """
 
     number: list[int]
     first: list[int]
     last: list[int]
 
     @classmethod
-    def of(cls, weights: Sequence[int], loops: Sequence[bool]) -> _Passes:
-        """Stretches of what is repeated; a few kernels that aren't don't end one.
-
-        A loop does: all that it carries is there at once.
-        """
-        repeated = np.array(weights) > 1
-        edges = np.flatnonzero(np.diff(repeated)) + 1
-        starts = [0, *edges.tolist(), len(weights)]
-        runs = [(bool(repeated[a]), a, b) for a, b in pairwise(starts) if a < b]
-        joined: list[tuple[bool, int, int]] = []
-        for number, (again, start, stop) in enumerate(runs):
-            inside = 0 < number < len(runs) - 1
-            short = inside and stop - start <= _GAP and not any(loops[start:stop])
-            again = again or short
-            if joined and joined[-1][0] == again:
-                start = joined.pop()[1]
-            joined.append((again, start, stop))
-        numbers = [n for n, (_, a, b) in enumerate(joined) for _ in range(a, b)]
-        return cls(numbers, [a for _, a, _ in joined], [b - 1 for *_, b in joined])
+    def of(cls, spans: Iterable[Span], loops: Iterable[bool]) -> _Passes:
+        """Of kernels in order; `spans` is where their repetitions begin and end."""
+        numbers: list[int] = []
+        first: list[int] = []
+        end, after_loop = -1, False
+        for place, ((start, stop), loop) in enumerate(zip(spans, loops, strict=True)):
+            if start > end or loop or after_loop:
+                first.append(place)
+                end = stop
+            end, after_loop = max(end, stop), loop
+            numbers.append(len(first) - 1)
+        last = [place - 1 for place in (*first[1:], len(numbers))]
+        return cls(numbers, first, last)
