@@ -71,7 +71,10 @@ def folded_state(folded: Folded, state: State) -> State:
         for signature, node in zip(made.graph.signatures, folded.nodes, strict=True)
     ]
     made.tilings = [state.tilings[value] for value in sources]
-    handed = range(len(folded.nodes) - len(folded.times.handed), len(folded.nodes))
+    ops = len(folded.program.ops)
+    handed = {
+        n for n in range(ops, len(folded.nodes)) if state.graph.op(folded.nodes[n])
+    }
     for axis in state.mesh:
         made.homes[axis] = [state.homes[axis][value] for value in sources]
         made.seen[axis] = [state.seen[axis][value] for value in sources]
