@@ -56,6 +56,7 @@ class _Contraction:
                 ops=[times.ops[index] for index in self.kept],
                 arguments=times.arguments,
                 results=times.results,
+                succeeded=times.succeeded,
                 spans=[times.spans[index] for index in self.kept],
                 carried={number[i]: w for i, w in times.carried.items()},
                 handed={

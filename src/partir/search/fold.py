@@ -21,6 +21,7 @@ from partir.search.folded import Folded
 from partir.search.plan import Plan
 from partir.search.repeats import find_repeats
 from partir.search.starting import Decided
+from partir.simulate.memory import paired
 from partir.simulate.multiplicity import Multiplicity
 
 
@@ -115,6 +116,7 @@ class _Folding:
                     else argument.get(p.value, 1)
                     for p in made.results[:results]
                 ],
+                succeeded=self._succeeded(kept),
                 spans=[plan.span(index) for index in number],
                 carried={number[i]: plan.carried_weights(i) for i in plan.dropped},
                 handed={self.number[v]: self.number[w] for v, w in self.handed.items()},
@@ -182,6 +184,23 @@ class _Folding:
             only = repeated.isdisjoint(uses.get(value, ()))
             if only and value not in known and makers[value] in body:
                 yield Port("", value, len(self.program.types[value].shape))
+
+    def _succeeded(self, kept: set[int]) -> list[int | None]:
+        """Positions of the arguments whose places results could take."""
+        program, read = self.program, self.plan.read
+        given = [p.value for p in program.arguments]
+        place = {v: n for n, v in enumerate(v for v in given if v in kept)}
+        types = program.types
+        pairs = paired(
+            [types[v] for v in given],
+            [types[p.value] for p in program.results],
+            [True] * len(given),
+        )
+        return [
+            None if pair is None else place[read(given[pair])]
+            for port, pair in zip(program.results, pairs, strict=True)
+            if port.value in self.number
+        ]
 
     def _annotations(self) -> Iterable[Annotation]:
         for one in self.program.annotations:

@@ -188,13 +188,7 @@ class FoldedEstimate:
         )
         block = replace(self._kernels, results=self._kernels.results[:count])
         types = program.types
-        lives, own, _ = lives_of(
-            program,
-            block,
-            self.donated,
-            self._scheduled,
-            (times.arguments, times.results),
-        )
+        lives, own, _ = lives_of(program, block, self.donated, self._scheduled, times)
         arguments = sum(
             types[v].bytes * w
             for v, w in zip(body.arguments, times.arguments, strict=True)

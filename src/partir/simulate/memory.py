@@ -10,6 +10,7 @@ until the results are written.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +21,7 @@ from partir.ir.types import TensorType
 from partir.simulate.fusion import Role
 from partir.simulate.kernels import Kernel, Kernels
 from partir.simulate.loans import Buffer, Sizes, by_size, not_hosted
+from partir.simulate.multiplicity import Multiplicity
 from partir.spmd.program import Control, SpmdProgram
 
 _IN_PLACE = frozenset((Role.CHEAP, Role.COSTLY, Role.UPDATE))
@@ -80,17 +82,19 @@ def lives_of(
     block: Kernels,
     donated: Sequence[bool],
     schedule: Callable[[Kernels], Kernels],
-    times: tuple[Sequence[int], Sequence[int]] | None = None,
+    times: Multiplicity | None = None,
 ) -> tuple[Lives, list[int], tuple[int, ...]]:
     """Live ranges, the results with their own buffers, the arguments to be copied.
 
-    `times` is how many arguments, and results, each stands for; one by default.
+    `times` is how often each argument and result is there, if not once.
     """
     types, body = program.types, program.body
-    successors, own = _aliases(program, block, donated)
+    pairs = times.succeeded if times else None
+    successors, own = _aliases(program, block, donated, pairs)
     copied = tuple(_to_copy(block, successors))
     lives = Lives(block, types, schedule, is_body=False)
-    arguments, results = times or ((1,) * len(body.arguments), (1,) * len(body.results))
+    arguments = times.arguments if times else (1,) * len(body.arguments)
+    results = times.results if times else (1,) * len(body.results)
     count = dict(zip(body.arguments, arguments, strict=True))
     for value in copied:
         size = types[value].bytes
@@ -105,32 +109,43 @@ def lives_of(
 
 
 def _aliases(
-    program: SpmdProgram, block: Kernels, donated: Sequence[bool]
+    program: SpmdProgram,
+    block: Kernels,
+    donated: Sequence[bool],
+    succeeded: Sequence[int | None] | None,
 ) -> tuple[dict[int, int], list[int]]:
-    """Donated arguments with the results that take their place, as jax pairs them.
+    """Donated arguments with the results that take their place.
 
     Also the numbers of the results that need their own buffers.
     """
-    free: dict[object, list[int]] = {}
     body, types = program.body, program.types
-    for value, given, tiling in zip(
-        body.arguments, donated, program.in_tilings, strict=True
-    ):
-        if given:
-            free.setdefault((types[value], tiling), []).append(value)
+    ins = [
+        (types[v], t) for v, t in zip(body.arguments, program.in_tilings, strict=True)
+    ]
+    outs = [
+        (types[v], t) for v, t in zip(body.results, program.out_tilings, strict=True)
+    ]
+    if succeeded is None:
+        succeeded = paired(ins, outs, donated)
     pairs: dict[int, int] = {}
     own: list[int] = []
-    for number, (value, base, tiling) in enumerate(
-        zip(body.results, block.results, program.out_tilings, strict=True)
-    ):
-        found = free.get((types[value], tiling))
-        if not found:
+    for number, (place, base) in enumerate(zip(succeeded, block.results, strict=True)):
+        if place is None or not donated[place] or ins[place] != outs[number]:
             own.append(number)
-            continue
-        argument = found.pop(0)
-        if base is not None:
-            pairs[argument] = base
+        elif base is not None:
+            pairs.setdefault(body.arguments[place], base)
     return pairs, own
+
+
+def paired(
+    arguments: Sequence[object], results: Sequence[object], donated: Sequence[bool]
+) -> list[int | None]:
+    """The donated argument whose place each result takes, as jax pairs them."""
+    free: dict[object, deque[int]] = {}
+    for place, (argument, given) in enumerate(zip(arguments, donated, strict=True)):
+        if given:
+            free.setdefault(argument, deque()).append(place)
+    return [free[r].popleft() if free.get(r) else None for r in results]
 
 
 def _to_copy(block: Kernels, successors: dict[int, int]) -> list[int]:

@@ -15,7 +15,8 @@ class Multiplicity:
     """How often each op and each argument of a folded program stands in the whole.
 
     Ops by number; arguments and results by position, without results that are only
-    handed from one repetition to the next. `carried` is what loops carry, by position.
+    handed from one repetition to the next. `succeeded` is the argument whose place each
+    result could take, if any. `carried` is what loops carry, by position.
     `spans` is where the first and the last of an op's repetitions stand in the whole.
     `handed` maps values that a repetition hands to the next to what the first one gets.
     """
@@ -23,6 +24,7 @@ class Multiplicity:
     ops: Sequence[int]
     arguments: Sequence[int]
     results: Sequence[int]
+    succeeded: Sequence[int | None]
     spans: Sequence[Span]
     carried: Mapping[int, Sequence[int]] = field(default_factory=dict)
     handed: Mapping[int, int] = field(default_factory=dict)
