@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
 from partir.simulate.devices import DeviceSpec
 from partir.simulate.fusion import Role, copied_bytes
@@ -160,32 +161,34 @@ def _joined(last: Kernel, parts: list[Kernel]) -> Kernel:
 
 
 def _in_order(kernels: list[Kernel]) -> list[Kernel]:
-    """Kernels after what they read, otherwise as they stand."""
+    """Kernels as they stand, but for those that would read what is not there yet.
+
+    These come as soon as it is.
+    """
     maker = {v: n for n, kernel in enumerate(kernels) for v in kernel.writes}
+    waiting: dict[int, set[int]] = {}  # what kernels that stand too early wait for
+    readers: dict[int, list[int]] = {}
     made: list[Kernel] = []
-    done = bytearray(len(kernels))
-    for first, kernel in enumerate(kernels):
-        if done[first]:
+    for number, kernel in enumerate(kernels):
+        missing = {
+            maker[v]
+            for v in kernel.reads
+            if v in maker and (maker[v] > number or maker[v] in waiting)
+        }
+        if missing:
+            waiting[number] = missing
+            for one in missing:
+                readers.setdefault(one, []).append(number)
             continue
-        if all([maker.get(v, -1) < first for v in kernel.reads]):
-            done[first] = 1  # all that stand before are there
-            made.append(kernel)
-            continue
-        stack = [first]
-        while stack:
-            number = stack[-1]
-            waiting = [
-                maker[v]
-                for v in kernels[number].reads
-                if v in maker and not done[maker[v]]
-            ]
-            if waiting and not done[number]:
-                stack.extend(reversed(waiting))
-                continue
-            stack.pop()
-            if not done[number]:
-                done[number] = 1
-                made.append(kernels[number])
+        ready = [number]
+        while ready:
+            done = heappop(ready)
+            made.append(kernels[done])
+            for reader in readers.pop(done, ()):
+                waiting[reader].discard(done)
+                if not waiting[reader]:
+                    del waiting[reader]
+                    heappush(ready, reader)
     return made
 
 
