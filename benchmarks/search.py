@@ -1,7 +1,7 @@
 """Automatic tactics against experts' schedules.
 
     python -m benchmarks.search [--models T32,UNet] [--skip 0] [--targets 1]
-                                [--seeds 10] [--seconds 60] [--evaluations 1000]
+                                [--seeds 10] [--seconds 60] [--evaluations 3000]
                                 [--json]
 
 For every model (`benchmarks.models.experts`) at full size, on each of its meshes of
@@ -232,7 +232,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--skip", type=int, default=0, help="targets of each model")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--evaluations", type=int, default=1000)
+    parser.add_argument("--evaluations", type=int, default=3000)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args(argv)
     wanted = None if args.models is None else set(args.models.split(","))
