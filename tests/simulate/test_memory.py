@@ -172,6 +172,30 @@ def test_groups_that_would_wait_for_each_other_stay_apart() -> None:
     assert sorted(sizes) == [1, 1, 2]
 
 
+def test_what_waits_for_combined_all_reduces_comes_after_them() -> None:
+    """The loss is there early, but not its sum; nothing else is put off or moved."""
+
+    def step(w: Any, x: Any) -> Any:
+        def loss(w: Any) -> Any:
+            return jnp.sum(jnp.tanh(x @ w) @ w)
+
+        value, grad = jax.value_and_grad(loss)(w)
+        return jnp.tanh(value), w - grad
+
+    w, x = models.f32((64, 64), "float32"), models.f32((512, 64), "float32")
+    batch = partir.ManualPartition({"x": 0}, axis="B")
+    done = partir.partition(step, {"B": 4}, [batch], args=(w, x))
+    block = Fuser(done.spmd).run()
+    together = combine(block, 1e18)
+    (combined,) = (k for k in together.kernels if len(k.members) == 2)
+    late = [k for k in together.kernels if not set(combined.writes).isdisjoint(k.reads)]
+    places = {id(k.op): n for n, k in enumerate(together.kernels)}
+    assert all(places[id(k.op)] > places[id(combined.op)] for k in late)
+    others = [k.op for k in block.kernels if not k.members and k not in late]
+    kept = [k.op for k in together.kernels if not k.members and k not in late]
+    assert others == kept
+
+
 def test_breadth_first_is_an_order() -> None:
     block = Fuser(models.partitioned().spmd).run()
     ordered = breadth_first(block)

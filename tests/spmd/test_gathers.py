@@ -143,6 +143,26 @@ def test_a_gather_is_not_kept_past_a_peak_of_memory() -> None:
     assert case.after(merge_gathers) == case.steps
 
 
+def test_a_peak_at_a_use_itself_does_not_matter() -> None:
+    def peak(x: Array, y: Array, w: Array) -> tuple[Array, ...]:
+        return jnp.sum(jnp.sin(jnp.tile(x, (16, 1))) @ w, axis=0), y @ w
+
+    case = lowered(peak, X, Y, W, **GATHERED)
+    assert case.steps.count("all_gather 0 M") == 2
+    assert case.after(merge_gathers).count("all_gather 0 M") == 1
+
+
+def test_what_is_made_of_a_value_and_the_value_itself_share_a_gather() -> None:
+    """Unlike a product with it: between these there is little to keep it for."""
+
+    def centred(w: Array) -> Array:
+        return w - jnp.max(w, axis=0)
+
+    case = lowered(centred, W, **GATHERED, to=[WHOLE])
+    assert case.steps.count("all_gather 0 M") == 2
+    assert case.after(merge_gathers).count("all_gather 0 M") == 1
+
+
 def test_gathers_over_different_axes_stay() -> None:
     def siblings(x: Array, y: Array, w: Array) -> tuple[Array, Array]:
         return x @ w, jnp.sin(w)
