@@ -145,10 +145,11 @@ class Moves:
 
     @cached_property
     def large(self) -> set[int]:
-        """Arguments of a size that matters."""
+        """State of a size that matters."""
         types = self.graph.program.types
-        most = max((types[v].bytes for v in self.arguments), default=0)
-        return {v for v in self.arguments if types[v].bytes >= most * _LARGE}
+        state = [v for v in self.arguments if v in self.state_values]
+        most = max((types[v].bytes for v in state), default=0)
+        return {v for v in state if types[v].bytes >= most * _LARGE}
 
     # Moves
 
@@ -208,11 +209,11 @@ class Moves:
     def _together(self, axis: str) -> Iterator[Move]:
         """Inputs along one name and weights along another at once, meeting inside."""
         named = [(n, self._named_dims(n)) for n in self._tried]
-        inputs, state = self._inputs, self.state_values
+        inputs = self._inputs
         for one, dims in named:
             given = tuple(d for d in dims if d[0] in inputs)
             for other, more in named[:_MOST_MEETING] if given else ():
-                kept = tuple(d for d in more if d[0] in state and d[0] in self.large)
+                kept = tuple(d for d in more if d[0] in self.large)
                 if other is one or not kept:
                     continue
                 group = f"inputs, with large state along dimension {other.number}"
