@@ -20,6 +20,7 @@ from partir.simulate.estimate import Estimate
 from partir.spmd.stages import lower_state
 
 _CONFIRMING = 6.0  # times what folding takes, for what is done on the whole program
+_SURE = 1.002  # times a folded score: how much better than it the whole one may be
 _NEAR = 0.97  # of the best folded score: the whole program may rank these otherwise
 
 
@@ -114,7 +115,7 @@ def _confirmed(
     near = [one for one in leaders if one[1].score >= leaders[0][1].score * _NEAR]
     for path, folded in near:
         if found is not None and (
-            found.outcome.score >= folded.score  # the rest can't be better
+            found.outcome.score >= folded.score * _SURE  # the rest won't be better
             or (budget.seconds is not None and not budget.left(0))
         ):
             break
