@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from partir.search.best import Best, Budget
+from partir.search.moves import Move
 from partir.search.problem import Outcome, Path, Problem
 
 _MOST = 80  # neighbours by exchange that are tried in a row without a gain
@@ -61,6 +62,8 @@ def _neighbours(problem: Problem, path: Path, order: random.Random) -> Iterator[
     order.shuffle(more)
     for move in more:
         yield (*path, move)
+    for alike in _on_all_axes(problem.fixed):
+        yield (*path, *alike)
     others = [
         (*path[:place], move, *path[place + skipped :])
         for place in range(count)
@@ -69,6 +72,15 @@ def _neighbours(problem: Problem, path: Path, order: random.Random) -> Iterator[
         if move is not path[place]
     ]
     yield from order.sample(others, min(_MOST, len(others)))
+
+
+def _on_all_axes(moves: Iterable[Move]) -> Iterable[Path]:
+    """The same over each axis: together they may gain where one alone does not."""
+    found: dict[tuple[str, int], Path] = {}
+    for move in moves:
+        key = move.group, move.name
+        found[key] = (*found.get(key, ()), move)
+    return [alike for alike in found.values() if len(alike) > 1]
 
 
 def walked(problem: Problem, path: Path) -> tuple[Path, Outcome]:
