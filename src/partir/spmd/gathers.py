@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from partir.ir.types import tensor
 from partir.rules.nest import Nest
-from partir.spmd.alive import Alive
+from partir.spmd.lifetimes import Lifetimes
 from partir.spmd.program import Collective, Compute, SpmdOp
 from partir.spmd.sweep import Sweep, collectives_of, reads_of
 
@@ -138,7 +138,7 @@ def merge_gathers(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
     moves = [op for op in collectives_of(ops) if op.kind in _MOVES]
     if len({_key(op) for op in moves}) == len(moves):
         return ops
-    alive: Alive | None = None
+    lives: Lifetimes | None = None
     first: dict[tuple[object, ...], tuple[int, int]] = {}
     made: list[SpmdOp] = []
     for place, op in enumerate(ops):
@@ -147,9 +147,9 @@ def merge_gathers(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
             key = _key(op, operand)
             if key in first:
                 start, value = first[key]
-                alive = alive or Alive(sweep, ops)
-                if alive.lasts(value, op.result) and _siblings(ops, start, place):
-                    alive.hold(value, op.result)
+                lives = lives or Lifetimes(sweep, ops)
+                if lives.lasts(value, op.result) and _siblings(ops, start, place):
+                    lives.hold(value, op.result)
                     sweep.renamed[op.result] = value
                     continue
             first[key] = (place, op.result)

@@ -119,20 +119,6 @@ def _live_block(block: Block, live: set[int], effects: frozenset[int]) -> Block:
     return replace(block, ops=tuple(reversed(kept))) if changed else block
 
 
-def _all_read(program: Program) -> bool:
-    """Whether all that ops make is read, so that no reduction behind one is dead.
-
-    Of loops that is not known: what a loop carries may be read by itself alone.
-    """
-    found: bool | None = program.__dict__.get("_all_read")
-    if found is None:
-        read = program.uses.keys() | set(program.body.results)
-        made = {v for op in program.ops for v in op.results}
-        found = not program.nested and made <= read
-        program.__dict__["_all_read"] = found
-    return found
-
-
 def _effects(program: Program) -> frozenset[int]:
     """Ops with effects, and those with such an op in their regions."""
     found: frozenset[int] | None = program.__dict__.get("_effects")
@@ -161,7 +147,7 @@ PASSES: tuple[Pass, ...] = (
 
 def rewrite(program: SpmdProgram) -> SpmdProgram:
     """All rewrites, dead ops left out before and after."""
-    made = program if _all_read(program.program) else drop_dead(program)
+    made = drop_dead(program)
     rewritten = made
     for one in PASSES:
         rewritten = run_pass(rewritten, one)

@@ -10,7 +10,7 @@ from partir.spmd.program import SpmdOp
 from partir.spmd.sweep import Sweep, reads_of
 
 
-class Alive:
+class Lifetimes:
     """Bytes of a block's values that are alive at each op, and who reads them last."""
 
     def __init__(self, sweep: Sweep, ops: Sequence[SpmdOp]) -> None:
