@@ -15,6 +15,7 @@ from jax._src.lib.mlir.dialects import hlo as stablehlo
 
 from partir.errors import PartitionError
 from partir.frontend.builder import Builder
+from partir.frontend.local import is_local, local_refusal, refuse_exported
 from partir.frontend.reader import MANUAL, MESH, RETURNS, TRANSPARENT, Reader
 from partir.ir.attributes import CALLED, shardings
 from partir.ir.core import Location
@@ -54,6 +55,7 @@ def _diagnosis(diagnostic: Any) -> str:
 @collection_paused
 def import_module(module: Any) -> Builder:
     """Read a module's `main` into a builder, which `finish`es into a Program."""
+    refuse_exported(module)
     return _Importer(module).run()
 
 
@@ -170,6 +172,8 @@ class _Importer(Reader):
         location = self.locations.read(op.location)
         closed = len(op.regions) or CALLED in op.attributes
         lambdas = self.lambdas(op, name) if closed else ()
+        if is_local(name, attrs, lambdas):
+            raise local_refusal(name, location)
         made = self.builder.add(name, attrs, operands, types, location, lambdas)
         for result, value in zip(results, made, strict=True):
             env[result] = value

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 
 CALLED = "called_computations"  # functions that a custom call names: its regions
+EXPORTED = "partir.exported"  # of a module: the mesh whose devices run it
 
 _INT = re.compile(r"-?\d+")
 _NAME = re.compile(r'"([^"]+)"')

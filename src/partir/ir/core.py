@@ -29,6 +29,8 @@ class Location:
         """``model.py:12 (attention)``, as error messages show it."""
         if not self.file:
             return self.path or "an unknown place"
+        if self.file == "-":  # text that came from no file
+            return f"line {self.line}"
         name = f" ({self.function})" if self.function else ""
         return f"{self.file}:{self.line}{name}"
 

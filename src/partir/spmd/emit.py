@@ -150,15 +150,20 @@ class TextEmitter:
         return text
 
     def module(
-        self, name: str, arguments: Sequence[Ssa], results: Sequence[Ssa]
+        self,
+        name: str,
+        arguments: Sequence[Ssa],
+        results: Sequence[Ssa],
+        attrs: Mapping[str, str],
     ) -> str:
         """A module whose `main` has the lines so far as its body."""
         head = ", ".join(f"{a.name}: {a.type.text}" for a in arguments)
         outs = ", ".join(r.type.text for r in results)
         names = ", ".join(r.name for r in results)
         lines = [f"{alias} = {text}" for alias, text in self.aliases.items()]
+        shown = ", ".join(f"{key} = {_quoted(text)}" for key, text in attrs.items())
         lines += [
-            f"module @{_symbol(name)} {{",
+            f"module @{_symbol(name)}{f' attributes {{{shown}}}' if shown else ''} {{",
             f"func.func public @main({head}) -> ({outs}) {{",
             *self.lines,
             f'"func.return"({names}) : ({outs}) -> ()',

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from partir.ir.attributes import i64_array
+from partir.ir.attributes import EXPORTED, i64_array
 from partir.ir.core import Location
 from partir.ir.garbage import collection_paused
 from partir.ir.types import TensorType, tensor
@@ -59,7 +59,8 @@ class _Exporter(TextEmitter):
         self.lines = [*self._prologue, *self.lines]
         arguments = [self.env[v] for v in body.arguments]
         results = [self.env[v] for v in body.results]
-        return self.module(self.program.program.name, arguments, results)
+        attrs = {EXPORTED: str(self.mesh)} if self.mesh.size > 1 else {}
+        return self.module(self.program.program.name, arguments, results, attrs)
 
     # Ops
 
