@@ -30,8 +30,8 @@ from partir.partition.state import State
 from partir.search.found import decisions
 from partir.search.moves import Move
 from partir.search.problem import Problem
+from partir.simulate.device.catalogue import devices
 from partir.simulate.estimate import Estimate
-from partir.simulate.specs import devices
 from partir.spmd.stages import lower_state
 
 KINDS = ("batch", "model", "ZeRO")

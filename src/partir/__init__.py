@@ -25,9 +25,9 @@ from partir.mesh import Mesh as Mesh
 from partir.partition.actions import Partition as Partition
 from partir.partition.patterns import optional as optional
 from partir.rules.user import rule as rule
-from partir.simulate.devices import DeviceSpec as DeviceSpec
+from partir.simulate.device.catalogue import devices as devices
+from partir.simulate.device.spec import DeviceSpec as DeviceSpec
 from partir.simulate.estimate import Estimate as Estimate
-from partir.simulate.specs import devices as devices
 from partir.tactics.automatic import AutomaticPartition as AutomaticPartition
 from partir.tactics.choose import Choose as Choose
 from partir.tactics.manual import (

@@ -16,7 +16,7 @@ from partir.mesh import Mesh
 from partir.partition.graph import Graph
 from partir.partition.state import State
 from partir.search.problem import Problem
-from partir.simulate.specs import devices
+from partir.simulate.device.catalogue import devices
 
 
 def sgd_step(params: dict[str, Any], x: Any, y: Any) -> Any:

@@ -21,7 +21,7 @@ from partir.search import fold as folding
 from partir.search.folded import Folded
 from partir.search.moves import Move
 from partir.search.problem import Path, Problem
-from partir.simulate.specs import devices
+from partir.simulate.device.catalogue import devices
 from tests.search.test_fold import (
     AXES,
     CASES,

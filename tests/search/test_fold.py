@@ -24,9 +24,9 @@ from partir.search.dead import dead_ops
 from partir.search.fold import fold
 from partir.search.found import decided
 from partir.search.problem import Path, Problem
+from partir.simulate.device.catalogue import devices
 from partir.simulate.estimate import Estimate
-from partir.simulate.folded import FoldedEstimate
-from partir.simulate.specs import devices
+from partir.simulate.folded_estimate import FoldedEstimate
 from partir.spmd.stages import lower_state
 
 AXES = {"B": 4, "M": 2}

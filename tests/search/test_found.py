@@ -13,7 +13,7 @@ from partir.partition.state import State
 from partir.search.found import decisions
 from partir.search.naming import as_patterns
 from partir.search.problem import Problem
-from partir.simulate.specs import devices
+from partir.simulate.device.catalogue import devices
 from partir.tactics.automatic import as_tactic
 
 MODELS: dict[str, Any] = {

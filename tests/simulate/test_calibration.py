@@ -8,7 +8,7 @@ import pytest
 
 from partir.errors import PartirError
 from partir.simulate.calibration import Measurement, fit_spec, predict
-from partir.simulate.devices import DeviceSpec
+from partir.simulate.device.spec import DeviceSpec
 
 TRUE = DeviceSpec(
     name="true",

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import partir
-from partir.simulate.communication import Network
 from partir.simulate.cost import Cost
+from partir.simulate.device.catalogue import _SPECS
 from partir.simulate.estimate import Estimate
-from partir.simulate.kernels import Fuser, Kernels
-from partir.simulate.specs import _SPECS
+from partir.simulate.kernels.fusion import Fuser
+from partir.simulate.kernels.kernel import Kernels
+from partir.simulate.network.collectives import Network
 from partir.simulate.time import Clock, total
 from tests.simulate import models
 

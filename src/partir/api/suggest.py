@@ -8,8 +8,8 @@ from typing import Any
 from partir.api.partitioned import Partitioned
 from partir.search.found import decisions
 from partir.search.problem import Outcome, Problem
-from partir.simulate.devices import as_device
-from partir.simulate.specs import devices
+from partir.simulate.device.catalogue import devices
+from partir.simulate.device.lookup import as_device
 from partir.tactics.automatic import as_tactic
 
 

@@ -14,7 +14,7 @@ from partir.execute.measure import machine, measure_all, start_devices
 from partir.files import write_whole
 from partir.report.table import aligned
 from partir.simulate.calibration import Fit, Measurement, fit_spec
-from partir.simulate.devices import user_folder
+from partir.simulate.device.spec_files import user_folder
 
 
 def add_calibrate(commands: Any) -> None:

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from typing import Any
 
 from partir.report.table import aligned
-from partir.simulate.devices import DeviceSpec
-from partir.simulate.specs import devices
+from partir.simulate.device.catalogue import devices
+from partir.simulate.device.spec import DeviceSpec
 
 
 def add_devices(commands: Any) -> None:

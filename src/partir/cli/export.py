@@ -8,7 +8,7 @@ from argparse import Namespace
 from partir.cli.sources import partition_arguments
 from partir.errors import PartitionError
 from partir.files import write_whole
-from partir.simulate.specs import devices
+from partir.simulate.device.catalogue import devices
 
 
 def run_export(args: Namespace) -> None:

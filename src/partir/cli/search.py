@@ -16,7 +16,7 @@ from partir.mesh import Mesh
 from partir.search.found import actions_text
 from partir.search.methods import METHODS
 from partir.search.problem import Problem
-from partir.simulate.specs import devices
+from partir.simulate.device.catalogue import devices
 from partir.tactics.automatic import AutomaticPartition
 from partir.tactics.source import schedule_source, tactic_source
 

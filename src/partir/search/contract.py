@@ -10,7 +10,7 @@ from partir.rules.fused import fuse
 from partir.search.dead import dead_ops
 from partir.search.folded import Folded
 from partir.search.groups import Alike, Groups
-from partir.simulate.multiplicity import Multiplicity
+from partir.simulate.fold_multiplicity import Multiplicity
 
 
 def contract(folded: Folded, alike: Alike) -> Folded:

@@ -21,8 +21,8 @@ from partir.search.folded import Folded
 from partir.search.plan import Plan
 from partir.search.repeats import find_repeats
 from partir.search.starting import Decided
-from partir.simulate.memory import paired
-from partir.simulate.multiplicity import Multiplicity
+from partir.simulate.fold_multiplicity import Multiplicity
+from partir.simulate.memory.peak import paired
 
 
 def fold(program: Program, state: State | None = None) -> Folded:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from partir.ir.core import Program
-from partir.simulate.multiplicity import Multiplicity
+from partir.simulate.fold_multiplicity import Multiplicity
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from partir.rules.nest import UNDECIDED
 from partir.search.decision import Decision, agreed
 from partir.search.moves import Move, Moves
 from partir.search.problem import Outcome, Path, Problem
-from partir.simulate.fusion import changes_form, is_light
+from partir.simulate.kernels.roles import changes_form, is_light
 
 
 def decisions(problem: Problem, path: Path, start: State) -> list[Decision]:

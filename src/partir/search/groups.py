@@ -17,7 +17,7 @@ from partir.rules.linear import adds_up
 from partir.rules.nest import nest_of
 from partir.search.folded import Folded
 from partir.search.reads import heavy_reads
-from partir.simulate.fusion import Role, changes_form, role_of
+from partir.simulate.kernels.roles import Role, changes_form, role_of
 
 _MOST_COPIES = 4
 

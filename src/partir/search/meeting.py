@@ -15,7 +15,7 @@ from partir.partition.graph import Graph
 from partir.rules.factor import Factor
 from partir.rules.nest import Nest
 from partir.search.dimensions import Dim
-from partir.simulate.fusion import changes_form, is_light
+from partir.simulate.kernels.roles import changes_form, is_light
 
 Loops = tuple[tuple[int, Factor], ...]  # node, the loop that it gets
 

@@ -16,10 +16,10 @@ from partir.search.fold import fold
 from partir.search.folded import Folded
 from partir.search.moves import Move, Moves
 from partir.search.starting import folded_state
-from partir.simulate.communication import Network
-from partir.simulate.devices import DeviceSpec
-from partir.simulate.estimate import program_flops
-from partir.simulate.folded import FoldedEstimate
+from partir.simulate.device.spec import DeviceSpec
+from partir.simulate.folded_estimate import FoldedEstimate
+from partir.simulate.kernels.program_flops import program_flops
+from partir.simulate.network.collectives import Network
 from partir.spmd.stages import lower_state
 
 Path = tuple[Move, ...]

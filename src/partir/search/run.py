@@ -15,7 +15,7 @@ from partir.search.decision import Decision
 from partir.search.found import decided
 from partir.search.parallel import ParallelSearch
 from partir.search.problem import Outcome, Path, Problem
-from partir.simulate.devices import DeviceSpec
+from partir.simulate.device.spec import DeviceSpec
 from partir.simulate.estimate import Estimate
 from partir.spmd.stages import lower_state
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from partir.errors import PartirError
 from partir.mesh import Mesh
-from partir.simulate.communication import Network
-from partir.simulate.devices import DeviceSpec, Topology
+from partir.simulate.device.spec import DeviceSpec, Topology
+from partir.simulate.network.collectives import Network
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

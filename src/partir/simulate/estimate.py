@@ -10,22 +10,22 @@ from typing import Any
 from partir.errors import PartitionError
 from partir.ir.core import Program
 from partir.ir.garbage import collection_paused
-from partir.ir.trips import trip_count as known_trips
 from partir.mesh import Mesh
-from partir.rules.nest import nest_of
-from partir.simulate.barriers import compiled
-from partir.simulate.communication import Network
 from partir.simulate.cost import Cost
-from partir.simulate.counting import counted_flops
-from partir.simulate.devices import DeviceSpec, as_device
-from partir.simulate.kernels import Fuser, Kernels
-from partir.simulate.memory import Alive, Peak, peak_memory
-from partir.simulate.order import scheduled
-from partir.simulate.specs import devices
+from partir.simulate.device.catalogue import devices
+from partir.simulate.device.lookup import as_device
+from partir.simulate.device.spec import DeviceSpec
+from partir.simulate.kernels.barriers import compiled
+from partir.simulate.kernels.fusion import Fuser
+from partir.simulate.kernels.kernel import Kernels
+from partir.simulate.kernels.program_flops import program_flops
+from partir.simulate.kernels.schedule import scheduled
+from partir.simulate.kernels.xla_flops import counted_flops
+from partir.simulate.memory.peak import Alive, Peak, peak_memory
+from partir.simulate.network.collectives import Network
+from partir.simulate.network.topology import place_axes
 from partir.simulate.time import Clock, Run
 from partir.simulate.timeline import Event, perfetto
-from partir.simulate.topology import place_axes
-from partir.simulate.work import work_of
 from partir.spmd.program import Collective, SpmdOp, SpmdProgram
 
 
@@ -274,30 +274,3 @@ def value_name(source: Program, op: SpmdOp, value: int) -> str:
         return f"{op.kind} of {source.describe(op.cause.value)}"
     results = source.ops[op.node].results
     return source.describe(results[op.results.index(value)])
-
-
-def program_flops(program: Program, trip_count: int = 1) -> float:
-    """Flops of the whole program on one device, loops multiplied."""
-    cached: dict[int, float] = program.__dict__.setdefault("_flops", {})
-    if trip_count not in cached:
-        cached[trip_count] = _region_flops(program, program.body.ops, trip_count)
-    return cached[trip_count]
-
-
-def _region_flops(program: Program, ops: Sequence[int], trip_count: int) -> float:
-    flops = 0.0
-    for index in ops:
-        op = program.ops[index]
-        if not op.regions:
-            found = op.signature.cache.get("flops")
-            if found is None:
-                found = work_of(nest_of(op.signature)).flops
-                op.signature.cache["flops"] = found
-            flops += found
-            continue
-        inner = [_region_flops(program, r.ops, trip_count) for r in op.regions]
-        trips = known_trips(program, index)
-        loop = len(op.regions) == 2 and trips != 1
-        trips = trip_count if trips is None else trips
-        flops += sum(inner) * trips if loop else max(inner)
-    return flops

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from partir.ir.types import TensorType
-from partir.simulate.communication import Network
 from partir.simulate.cost import NOTHING, Cost
-from partir.simulate.devices import DeviceSpec
-from partir.simulate.kernels import Kernel, Kernels
+from partir.simulate.device.spec import DeviceSpec
+from partir.simulate.kernels.kernel import Kernel, Kernels
+from partir.simulate.network.collectives import Network
 from partir.simulate.timeline import Event
 from partir.spmd.program import Collective, Control
 from partir.spmd.regions import Move

@@ -14,8 +14,8 @@ from partir.search.best import Budget, Progress
 from partir.search.decision import Decision
 from partir.search.naming import as_patterns
 from partir.search.run import Result, search
-from partir.simulate.devices import as_device
-from partir.simulate.specs import devices
+from partir.simulate.device.catalogue import devices
+from partir.simulate.device.lookup import as_device
 from partir.tactics.choose import Choose
 from partir.tactics.manual import REPLICATED, ManualPartition
 from partir.tactics.progress import live_progress

@@ -1,17 +1,13 @@
-"""`DeviceSpec`: what the simulator knows of a device, and where specs come from.
+"""`DeviceSpec`: what the simulator knows of a device.
 
-Hardware is data: built-in specs are in `specs.py`, users write their own in Python or
-TOML, `partir calibrate` writes one for the machine at hand.
+Hardware is data: built-in specs are in `catalogue.py`, users write their own in Python
+or TOML, `partir calibrate` writes one for the machine at hand.
 """
 
 from __future__ import annotations
 
-import difflib
-import os
-import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
 from partir.errors import PartitionError
@@ -162,6 +158,7 @@ _POSITIVE = (
     "torus_dims",
     "wrap_size",
 )
+NEEDED = ("name", *_POSITIVE[:4])  # what has no default
 _NOT_NEGATIVE = (
     "node_size",
     "network_bytes_per_s",
@@ -209,128 +206,3 @@ def _require(
     if not good or (most is not None and value > most):
         want = "a number greater than 0" if strictly else "a number of at least 0"
         raise _wrong(spec, name, value, want + (f", at most {most}" if most else ""))
-
-
-def spec_from_data(data: Mapping[str, Any], where: str) -> DeviceSpec:
-    """A spec from a table of figures; errors name what is missing or not known."""
-    known = {f.name: f for f in fields(DeviceSpec)}
-    for name in data:
-        if name not in known:
-            close = difflib.get_close_matches(name, known, 1)
-            hint = f"; did you mean {close[0]}?" if close else ""
-            raise PartitionError(f'{where}: a device has no "{name}"{hint}')
-    needed = ("name", *_POSITIVE[:4])
-    missing = [name for name in needed if name not in data]
-    if missing:
-        raise PartitionError(
-            f"{where}: the device spec lacks {', '.join(missing)}; it needs at least "
-            f"{', '.join(needed)}"
-        )
-    values = dict(data)
-    if isinstance(values.get("matrix_tile"), list):
-        values["matrix_tile"] = tuple(values["matrix_tile"])
-    return DeviceSpec(**values)
-
-
-def load_spec(path: str | os.PathLike[str]) -> DeviceSpec:
-    """Read a spec from a TOML file.
-
-    Example:
-        >>> import pathlib, tempfile
-        >>> path = pathlib.Path(tempfile.mkdtemp()) / "mine.toml"
-        >>> written = path.write_text('''
-        ... name = "mine"
-        ... flops_per_s = 1e14
-        ... memory_bytes = 16e9
-        ... memory_bytes_per_s = 1e12
-        ... link_bytes_per_s = 5e10
-        ... ''')
-        >>> load_spec(path).name
-        'mine'
-    """
-    try:
-        with Path(path).open("rb") as file:
-            data = tomllib.load(file)
-    except OSError as error:
-        raise PartitionError(f"can't read {path}: {error.strerror}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise PartitionError(f"{path} is not TOML: {error}") from None
-    return spec_from_data(data, str(path))
-
-
-def user_folder() -> Path:
-    """Folder of the user's own specs.
-
-    ``$PARTIR_CONFIG_HOME``, else ``$XDG_CONFIG_HOME/partir``, else
-    ``~/.config/partir``; specs are in ``devices`` inside it.
-    """
-    own = os.environ.get("PARTIR_CONFIG_HOME")
-    if own:
-        return Path(own) / "devices"
-    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    return Path(base) / "partir" / "devices"
-
-
-class Devices(Mapping[str, DeviceSpec]):
-    """Specs by name: the built-in ones, and the user's own, which come first.
-
-    Example:
-        >>> import partir
-        >>> partir.devices["tpu_v5e"].memory_bytes
-        16000000000.0
-    """
-
-    def __init__(self, built_in: Mapping[str, DeviceSpec]) -> None:
-        """Start with the built-in specs."""
-        self._built_in = dict(built_in)
-
-    def __getitem__(self, name: str) -> DeviceSpec:
-        """The spec of this name; a PartitionError with the nearest names if unknown."""
-        path = user_folder() / f"{name}.toml"
-        if name and Path(name).name == name and path.is_file():
-            return load_spec(path)
-        if name in self._built_in:
-            return self._built_in[name]
-        close = difflib.get_close_matches(name.lower(), list(self), 3, 0.4)
-        nearest = f"; nearest: {', '.join(close)}" if close else ""
-        raise UnknownDevice(
-            f'no device "{name}"{nearest}. Known: {", ".join(self)}. Or pass a '
-            "partir.DeviceSpec, or a path to a .toml file"
-        )
-
-    def __iter__(self) -> Iterator[str]:
-        """Names, the user's own first."""
-        folder = user_folder()
-        own = sorted(p.stem for p in folder.glob("*.toml")) if folder.is_dir() else []
-        yield from own
-        yield from (name for name in self._built_in if name not in own)
-
-    def __len__(self) -> int:
-        """How many there are."""
-        return sum(1 for _ in self)
-
-    def __contains__(self, name: object) -> bool:
-        """Whether there is a spec of this name."""
-        return name in list(self)
-
-
-class UnknownDevice(PartitionError, KeyError):
-    """No device of this name."""
-
-    __str__ = PartitionError.__str__
-
-
-def as_device(given: Any, devices: Devices) -> DeviceSpec:
-    """A spec, a name, or a path to a TOML file."""
-    if isinstance(given, DeviceSpec):
-        return given
-    if isinstance(given, os.PathLike) or (
-        isinstance(given, str) and given.endswith(".toml")
-    ):
-        return load_spec(given)
-    if isinstance(given, str):
-        return devices[given]
-    raise PartitionError(
-        "a device is a name, a partir.DeviceSpec or a path to a .toml file, got "
-        f"{type(given).__name__}: {given!r}. Known: {', '.join(devices)}"
-    )

@@ -12,8 +12,8 @@ from jax import lax
 
 import partir
 from partir.rules.registry import kinds
-from partir.simulate.fusion import Role, role_of
-from partir.simulate.work import counted_kinds, work
+from partir.simulate.kernels.roles import Role, role_of
+from partir.simulate.kernels.work import counted_kinds, work
 from tests.simulate import models
 
 X = jax.ShapeDtypeStruct((64, 64), "float32")

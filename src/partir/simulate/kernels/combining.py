@@ -1,63 +1,14 @@
-"""The order in which a compiler schedules kernels, and what it combines before.
-
-XLA combines all-reduces of one group that don't wait for each other. On CPUs it then
-runs every kernel as soon as what it reads is there, first come, first served; of the
-kernels that one makes ready, the last in program order goes first. Gathers that are
-repeated wait for what they are needed with. Other back ends watch memory more closely,
-so that this order is on the safe side.
-"""
+"""All-reduces of one group that don't wait for each other, combined as XLA does."""
 
 from __future__ import annotations
 
-from collections import Counter, deque
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from partir.simulate.devices import DeviceSpec
-from partir.simulate.fusion import Role, copied_bytes
-from partir.simulate.kernels import Kernel, Kernels
-from partir.spmd.program import Collective, Compute
+from partir.simulate.kernels.kernel import Kernel, Kernels
+from partir.spmd.program import Collective
 
-_COPYING = (Role.CHEAP, Role.COSTLY, Role.VIEW)
 MOST_COMBINED = 256  # operands of one combined all-reduce, as in XLA
-
-
-def scheduled(block: Kernels, device: DeviceSpec, in_order: bool = False) -> Kernels:
-    """The kernels in the device's order, all-reduces combined, operands copied.
-
-    With `in_order` they stay in that of the program whatever the device does.
-    """
-    if device.copies_operands:
-        block = with_copies(block)
-    if device.combine_bytes:
-        block = combine(block, device.combine_bytes)
-    if in_order or device.order == "program":
-        return block
-    return breadth_first(block)
-
-
-def with_copies(block: Kernels) -> Kernels:
-    """Matrix products that copy operands first, and the time for that."""
-    fused = {v for k in block.kernels if k.role in _COPYING for v in k.writes}
-    readers = Counter(v for kernel in block.kernels for v in kernel.reads)
-    made = []
-    for kernel in block.kernels:
-        op = kernel.op
-        sizes = copied_bytes(op.nest) if isinstance(op, Compute) else ()
-        # What only this product reads is written as it wants it.
-        found = {
-            value: size
-            for value, size in zip(kernel.reads, sizes, strict=False)
-            if size and not (value in fused and readers[value] == 1)
-        }
-        if found:
-            moved = kernel.moved_bytes + 2 * sum(found.values())
-            kernel = kernel._replace(copied=tuple(found), moved_bytes=moved)
-        made.append(kernel)
-    return Kernels(block.arguments, made, block.results)
-
-
-# Combining
 
 
 @dataclass(slots=True)
@@ -190,43 +141,3 @@ def _in_order(kernels: list[Kernel]) -> list[Kernel]:
                     del waiting[reader]
                     heappush(ready, reader)
     return made
-
-
-# Breadth first
-
-
-def breadth_first(block: Kernels) -> Kernels:
-    """Every kernel as soon as what it reads is there."""
-    kernels = block.kernels
-    maker = {v: n for n, kernel in enumerate(kernels) for v in kernel.writes}
-    readers: list[list[int]] = [[] for _ in kernels]
-    waiting = [0] * len(kernels)
-    by_argument: dict[int, list[int]] = {}
-    for number, kernel in enumerate(kernels):
-        makers = {maker[v] for v in kernel.reads if v in maker}
-        waiting[number] = len(makers)
-        for one in makers:
-            readers[one].append(number)
-        if not makers:
-            first = kernel.reads[0] if kernel.reads else -1
-            by_argument.setdefault(first, []).append(number)
-    ready = deque(_ready(block, by_argument))
-    made: list[Kernel] = []
-    while ready:
-        number = ready.popleft()
-        made.append(kernels[number])
-        for reader in reversed(readers[number]):
-            waiting[reader] -= 1
-            if not waiting[reader]:
-                ready.append(reader)
-    return Kernels(block.arguments, made, block.results)
-
-
-def _ready(block: Kernels, by_argument: dict[int, list[int]]) -> list[int]:
-    """Kernels that wait for nothing, in the order of the arguments that they read."""
-    ready = by_argument.pop(-1, [])
-    for argument in block.arguments:
-        ready += by_argument.pop(argument, [])
-    for rest in by_argument.values():  # values from outside a loop's body
-        ready += rest
-    return ready

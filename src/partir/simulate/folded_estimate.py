@@ -3,8 +3,8 @@
 *Time*: every kernel counts with its repetitions, and so does what it waits for
 communication.
 
-*Memory*: what other repetitions keep (`repetitions.py`) comes to what is there. Within
-a pass over them the most is at the first or at the last.
+*Memory*: what other repetitions keep (`memory/folded.py`) comes to what is there.
+Within a pass over them the most is at the first or at the last.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from dataclasses import replace
 from functools import cached_property
 
 from partir.ir.garbage import collection_paused
-from partir.simulate.communication import Network
-from partir.simulate.devices import DeviceSpec
-from partir.simulate.kernels import Fuser, Kernel, Kernels
-from partir.simulate.memory import Lives, lives_of
-from partir.simulate.multiplicity import Multiplicity
-from partir.simulate.order import scheduled
-from partir.simulate.repetitions import Repetitions
+from partir.simulate.device.spec import DeviceSpec
+from partir.simulate.fold_multiplicity import Multiplicity
+from partir.simulate.kernels.fusion import Fuser
+from partir.simulate.kernels.kernel import Kernel, Kernels
+from partir.simulate.kernels.schedule import scheduled
+from partir.simulate.memory.folded import Repetitions
+from partir.simulate.memory.live_ranges import Lives
+from partir.simulate.memory.peak import lives_of
+from partir.simulate.network.collectives import Network
 from partir.simulate.time import Clock, on_streams
 from partir.spmd.program import Compute, Control, SpmdProgram
 

@@ -4,7 +4,7 @@ An op that is fused into several kernels counts in each of them. XLA fuses furth
 is good for a machine with fast memory: a product of matrices with more than two
 dimensions reads its operand through a reshape, and each such reshape computes anew
 what leads to it, back to the last product or reduction. That changes no time worth
-modelling on an accelerator, so kernels (`kernels.py`) don't follow it; flops do.
+modelling on an accelerator, so kernels (`fusion.py`) don't follow it; flops do.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import math
 from collections import Counter
 
 from partir.ir.types import TensorType
-from partir.simulate.fusion import Role, joins_reduction, operand_forms
-from partir.simulate.kernels import Facts, Fuser
+from partir.simulate.kernels.fusion import Facts, Fuser
+from partir.simulate.kernels.operand_copies import operand_forms
+from partir.simulate.kernels.roles import Role, joins_reduction
 from partir.spmd.program import Block, Collective, Compute, Control, SpmdOp, SpmdProgram
 from partir.spmd.sweep import reads_of
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from partir.mesh import Mesh
-from partir.simulate.devices import DeviceSpec
-from partir.simulate.topology import Place, place_axes
+from partir.simulate.device.spec import DeviceSpec
+from partir.simulate.network.topology import Place, place_axes
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from partir.simulate.devices import Devices, DeviceSpec
+from partir.simulate.device.lookup import Devices
+from partir.simulate.device.spec import DeviceSpec
 
 _TPU = partial(
     DeviceSpec,

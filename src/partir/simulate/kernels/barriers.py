@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from partir.simulate.devices import DeviceSpec
+from partir.simulate.device.spec import DeviceSpec
 from partir.spmd.program import Collective, Control, SpmdOp, SpmdProgram
 from partir.spmd.sweep import Sweep, run_pass
 

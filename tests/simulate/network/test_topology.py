@@ -10,9 +10,9 @@ from hypothesis import given, strategies as st
 
 import partir
 from partir.mesh import Mesh
-from partir.simulate.communication import Network
-from partir.simulate.specs import _SPECS
-from partir.simulate.topology import Place, place_axes
+from partir.simulate.device.catalogue import _SPECS
+from partir.simulate.network.collectives import Network
+from partir.simulate.network.topology import Place, place_axes
 from partir.spmd.program import KINDS
 
 V5E, V4, H100 = (partir.devices[n] for n in ("tpu_v5e", "tpu_v4", "h100"))

@@ -12,7 +12,7 @@ from jax.sharding import AxisType, PartitionSpec as P
 import partir
 from partir.frontend.arithmetic import arithmetic
 from partir.mesh import Mesh
-from partir.simulate.communication import Network
+from partir.simulate.network.collectives import Network
 
 X = jax.ShapeDtypeStruct((64, 128), "float32")
 W = jax.ShapeDtypeStruct((128, 128), "float32")

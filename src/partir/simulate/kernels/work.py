@@ -20,8 +20,8 @@ from partir.ir.written import FLOPS, PRODUCTS
 from partir.rules.elementwise import FUSED
 from partir.rules.fused import Places, made_places
 from partir.rules.nest import Nest, nest_of
-from partir.simulate.kinds import canonical
-from partir.simulate.windows import (
+from partir.simulate.kernels.op_names import canonical
+from partir.simulate.kernels.window_terms import (
     convolution_shape,
     convolution_taps,
     expanded_groups,

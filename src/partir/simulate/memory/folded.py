@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from partir.simulate.kernels import Kernel
-from partir.simulate.loans import Sizes, size_class
-from partir.simulate.memory import Lives
-from partir.simulate.multiplicity import Multiplicity, Span
+from partir.simulate.fold_multiplicity import Multiplicity, Span
+from partir.simulate.kernels.kernel import Kernel
+from partir.simulate.memory.buffer_reuse import Sizes, size_class
+from partir.simulate.memory.live_ranges import Lives
 from partir.spmd.program import Collective, Control, SpmdProgram
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
-from partir.simulate.fusion import Role, repeats, role_of, window_bytes
-from partir.simulate.work import Work, work_of
+from partir.simulate.kernels.kernel import Kernel, Kernels
+from partir.simulate.kernels.roles import Role, repeats, role_of, window_bytes
+from partir.simulate.kernels.work import Work, work_of
 from partir.spmd.program import (
     SLICE,
     Block,
@@ -24,7 +24,6 @@ from partir.spmd.program import (
     SpmdOp,
     SpmdProgram,
 )
-from partir.spmd.regions import Move
 from partir.spmd.sweep import reads_of
 
 Homes = frozenset[int] | None
@@ -40,41 +39,6 @@ class Leaves(dict[int, tuple[int, ...]]):
 
 _NOWHERE: frozenset[int] = frozenset()
 _MOST_HOMES = 8  # what more kernels than this would compute is kept
-
-
-class Kernel(NamedTuple):
-    """One launch: the op that it ends with, what it reads and writes in memory.
-
-    `moved_bytes` is what goes through memory: a slice reads only its window.
-    `moves` are collectives that the model's author wrote inside the op.
-    `copied` are values among its reads that it reads from a copy of its own.
-    """
-
-    op: SpmdOp
-    reads: tuple[int, ...]
-    writes: tuple[int, ...]
-    flops: float = 0.0
-    transcendentals: float = 0.0
-    matmul: tuple[int, int, int, int] | None = None
-    moved_bytes: float = 0.0
-    role: Role = Role.OPAQUE
-    inner: tuple[Kernels, ...] = ()
-    members: tuple[Collective, ...] = ()
-    copied: tuple[int, ...] = ()
-    moves: tuple[Move, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Kernels:
-    """Kernels of a block, in program order.
-
-    `results` are the block's as they lie in memory: a view has the number of the value
-    that it is a view of; what is in no memory (a constant) is None.
-    """
-
-    arguments: tuple[int, ...]
-    kernels: list[Kernel]
-    results: tuple[int | None, ...]
 
 
 class Facts(NamedTuple):

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import partir
-from partir.simulate.devices import DeviceSpec, load_spec, user_folder
-from partir.simulate.specs import _SPECS
+from partir.simulate.device.catalogue import _SPECS
+from partir.simulate.device.spec import DeviceSpec
+from partir.simulate.device.spec_files import load_spec, user_folder
 
 NEEDED: dict[str, Any] = {
     "name": "mine",

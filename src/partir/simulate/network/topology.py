@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from partir.errors import PartitionError
 from partir.mesh import Mesh
-from partir.simulate.devices import DeviceSpec
+from partir.simulate.device.spec import DeviceSpec
 
 _NAMES = "xyzuvw"
 

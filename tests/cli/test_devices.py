@@ -9,7 +9,7 @@ import pytest
 
 from partir.cli import main
 from partir.execute import measure
-from partir.simulate.devices import load_spec
+from partir.simulate.device.spec_files import load_spec
 
 MODEL = """
 import jax, jax.numpy as jnp

@@ -1,0 +1,1 @@
+"""What is known of devices: specs, where they come from."""

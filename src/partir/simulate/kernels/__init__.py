@@ -1,0 +1,1 @@
+"""What a back end launches: ops fused into kernels, their order and work."""

@@ -1,0 +1,1 @@
+"""Peak memory: live ranges of values, buffers that are used again."""

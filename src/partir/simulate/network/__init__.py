@@ -1,0 +1,1 @@
+"""Time of collectives: where mesh axes lie on a device's links."""

@@ -1,0 +1,82 @@
+"""All-reduces that are combined, and what waits for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+import partir
+from partir.simulate.kernels.combining import combine
+from partir.simulate.kernels.fusion import Fuser
+from partir.spmd.program import Collective
+from tests.simulate import models
+
+
+def test_independent_all_reduces_are_combined() -> None:
+    done = models.partitioned(schedule=(models.BATCH,))
+    block = Fuser(done.spmd).run()
+    together = combine(block, 1e18)
+    count = sum(len(k.members) for k in together.kernels)
+    assert count == sum(done.collectives.values())
+    assert sum(bool(k.members) for k in together.kernels) == 1
+    apart = combine(block, 1.0)
+    assert sum(bool(k.members) for k in apart.kernels) == count
+
+
+def test_dependent_all_reduces_stay_apart() -> None:
+    done = models.partitioned(models.looped(1), schedule=(models.MODEL,))
+
+    def twice(params: dict[str, Any], x: Any) -> Any:
+        return models.block(params, models.block(params, x))
+
+    done = models.partitioned(twice, schedule=(models.MODEL,))
+    assert done.collectives["all_reduce"] == 2
+    together = combine(Fuser(done.spmd).run(), 1e18)
+    assert sum(isinstance(k.op, Collective) for k in together.kernels) == 2
+
+
+def test_groups_that_would_wait_for_each_other_stay_apart() -> None:
+    """Sums over B then M, and over M then B: pairs would need each other's results."""
+
+    def crossed(x: Any, u: Any, y: Any, v: Any) -> tuple[Any, Any]:
+        first = jnp.sum(jnp.tanh(jnp.sum(x, axis=0)) * u)
+        return first, jnp.sum(jnp.tanh(jnp.sum(y, axis=0)) * v)
+
+    x = models.f32((8, 8), "float32")
+    u = models.f32((8,), "float32")
+    schedule = [
+        partir.ManualPartition({"x": 0, "v": 0}, axis="B"),
+        partir.ManualPartition({"y": 0, "u": 0}, axis="M"),
+    ]
+    args = (x, u, x, u)
+    done = partir.partition(crossed, {"B": 2, "M": 2}, schedule, args=args)
+    assert done.collectives["all_reduce"] == 4
+    together = combine(Fuser(done.spmd).run(), 1e18)
+    sizes = [len(k.members) for k in together.kernels if k.members]
+    assert sorted(sizes) == [1, 1, 2]
+
+
+def test_what_waits_for_combined_all_reduces_comes_after_them() -> None:
+    """The loss is there early, but not its sum; nothing else is put off or moved."""
+
+    def step(w: Any, x: Any) -> Any:
+        def loss(w: Any) -> Any:
+            return jnp.sum(jnp.tanh(x @ w) @ w)
+
+        value, grad = jax.value_and_grad(loss)(w)
+        return jnp.tanh(value), w - grad
+
+    w, x = models.f32((64, 64), "float32"), models.f32((512, 64), "float32")
+    batch = partir.ManualPartition({"x": 0}, axis="B")
+    done = partir.partition(step, {"B": 4}, [batch], args=(w, x))
+    block = Fuser(done.spmd).run()
+    together = combine(block, 1e18)
+    (combined,) = (k for k in together.kernels if len(k.members) == 2)
+    late = [k for k in together.kernels if not set(combined.writes).isdisjoint(k.reads)]
+    places = {id(k.op): n for n, k in enumerate(together.kernels)}
+    assert all(places[id(k.op)] > places[id(combined.op)] for k in late)
+    others = [k.op for k in block.kernels if not k.members and k not in late]
+    kept = [k.op for k in together.kernels if not k.members and k not in late]
+    assert others == kept
