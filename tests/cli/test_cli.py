@@ -140,6 +140,8 @@ def test_json(capfd: pytest.CaptureFixture[str]) -> None:
     assert data["mesh"] == {"B": 4, "M": 2}
     assert [step["name"] for step in data["steps"]] == ["BP", "MP"]
     assert data["steps"][1]["collectives"]["all_reduce"] == 4
+    assert data["steps"][0]["work_by_axis"]["M"] == 2
+    assert 1 <= data["steps"][1]["work"] < data["steps"][0]["work"]
     assert data["steps"][0]["actions"] == ["tile('x', 0, 'B')", "tile('y', 0, 'B')"]
     assert data["names"][0] == {
         "name": "params/w1",
@@ -152,7 +154,15 @@ def test_json(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_no_schedule(capfd: pytest.CaptureFixture[str]) -> None:
     out = run(capfd, "show", "model.py:train_step", "--mesh", "B=4")
-    assert out.splitlines()[-1].split() == ["no", "tactic", *"00000", "0", "B", "0"]
+    assert out.splitlines()[-1].split() == [
+        "no",
+        "tactic",
+        *"00000",
+        "0",
+        "B",
+        "4.00",
+        "0",
+    ]
 
 
 def test_stablehlo_file_and_saved_schedule(

@@ -103,6 +103,16 @@ class Partitioned:
         return self.steps[-1].bytes_communicated
 
     @property
+    def work(self) -> float:
+        """Flops of a device x devices / flops of the whole program; 1.0 is perfect."""
+        return self.steps[-1].work
+
+    @property
+    def work_by_axis(self) -> dict[str, float]:
+        """The same for each axis alone; 1.0: it divides everything."""
+        return self.steps[-1].work_by_axis
+
+    @property
     def unknown_trip_counts(self) -> tuple[str, ...]:
         """Loops whose length is not known; their collectives count once."""
         ops = self.program.ops

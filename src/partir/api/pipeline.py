@@ -14,6 +14,7 @@ from partir.partition.actions import Action, Partition
 from partir.partition.given import ModelDecisions, has_decisions
 from partir.partition.state import State
 from partir.partition.values import OpView, Values
+from partir.report.sharing import Sharing, sharing
 from partir.rules.nest import Tiling
 from partir.rules.user import require_rules_fit
 from partir.simulate.estimate import Estimate, Setting
@@ -47,6 +48,20 @@ class Step:
     def bytes_communicated(self) -> int:
         """Bytes that one device sends in one call."""
         return self.spmd.bytes_communicated
+
+    @cached_property
+    def _sharing(self) -> Sharing:
+        return sharing(self.spmd)
+
+    @property
+    def work(self) -> float:
+        """Flops of a device x devices / flops of the whole program; 1.0 is perfect."""
+        return self._sharing.work
+
+    @property
+    def work_by_axis(self) -> dict[str, float]:
+        """The same for each axis alone; 1.0: it divides everything."""
+        return self._sharing.work_by_axis
 
     @property
     def conflicts(self) -> tuple[OpView, ...]:

@@ -121,6 +121,8 @@ def _as_data(partitioned: Partitioned, args: Namespace) -> dict[str, Any]:
                 "name": step.name,
                 "collectives": step.collectives,
                 "bytes_communicated": step.bytes_communicated,
+                "work": step.work,
+                "work_by_axis": step.work_by_axis,
                 "conflicts": [repr(conflict) for conflict in step.conflicts],
                 "actions": [str(action) for action in step.actions],
                 **({"estimate": step.estimate.as_data()} if args.device else {}),

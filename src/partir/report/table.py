@@ -21,6 +21,9 @@ class StepLike(Protocol):
     def bytes_communicated(self) -> int: ...  # noqa: D102
 
     @property
+    def work(self) -> float: ...  # noqa: D102
+
+    @property
     def conflicts(self) -> Sequence[object]: ...  # noqa: D102
 
     @property
@@ -39,11 +42,11 @@ _HEAD = {
 def steps_table(
     name: str, mesh: Mesh, steps: Sequence[StepLike], device: str | None = None
 ) -> str:
-    """A row per tactic: collectives on one device, bytes sent, conflicts left.
+    """A row per tactic: collectives on one device, bytes sent, work, conflicts left.
 
     With a device, a second table follows: time and memory after each tactic.
     """
-    head = ["after tactic", *_HEAD.values(), "sent/device", "conflicts"]
+    head = ["after tactic", *_HEAD.values(), "sent/device", "work", "conflicts"]
     rows = [head]
     for step in steps:
         counts = step.collectives
@@ -52,6 +55,7 @@ def steps_table(
                 step.name,
                 *(str(counts[kind]) for kind in _HEAD),
                 bytes_text(step.bytes_communicated),
+                f"{step.work:.2f}",
                 str(len(step.conflicts)),
             ]
         )

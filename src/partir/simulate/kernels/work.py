@@ -35,6 +35,7 @@ class Work(NamedTuple):
     """Arithmetic of one op; `matmul` is (batch, rows, columns, depth) if it is one.
 
     An op with a program inside also has that program's memory traffic and collectives.
+    Where that is written for one device (`per_device`), loops don't divide its figures.
     """
 
     flops: float = 0.0
@@ -42,6 +43,13 @@ class Work(NamedTuple):
     matmul: tuple[int, int, int, int] | None = None
     moved_bytes: float = 0.0
     moves: tuple[Move, ...] = ()
+    per_device: bool = False
+
+    @property
+    def arithmetic(self) -> float:
+        """Everything that is computed, each function of an element as one flop."""
+        rows = math.prod(self.matmul or (0,))
+        return (self.flops or 2.0 * rows) + self.transcendentals
 
 
 Counter = Callable[[Nest], Work]
@@ -301,7 +309,7 @@ def manual_computation(nest: Nest) -> Work:
             types = (*signature.operands, *signature.results)
             moved += sum(type_.bytes for type_ in types) * times
     made = tuple(moves(nest.signature))
-    return Work(flops, transcendentals, cube(products), moved, made)
+    return Work(flops, transcendentals, cube(products), moved, made, True)
 
 
 def cube(flops: float) -> tuple[int, int, int, int] | None:
