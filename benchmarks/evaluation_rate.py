@@ -27,9 +27,9 @@ from benchmarks.tables import format_table
 from partir.ir.garbage import collection_paused
 from partir.partition.graph import Graph
 from partir.partition.state import State
-from partir.search.found import decisions
-from partir.search.moves import Move
 from partir.search.problem import Problem
+from partir.search.result.decisions import decisions
+from partir.search.space.moves import Move
 from partir.simulate.device.catalogue import devices
 from partir.simulate.estimate import Estimate
 from partir.spmd.stages import lower_state

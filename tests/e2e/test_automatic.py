@@ -10,8 +10,8 @@ import pytest
 
 import partir
 from benchmarks.models import moe, transformer
-from partir.search.found import decisions
 from partir.search.problem import Problem
+from partir.search.result.decisions import decisions
 from partir.tactics.automatic import as_tactic
 from tests.e2e.compare import MESH, QUICK, SLOW, TINY, assert_same, transformer_start
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from partir.api.partitioned import Partitioned
-from partir.search.found import decisions
 from partir.search.problem import Outcome, Problem
+from partir.search.result.decisions import decisions
 from partir.simulate.device.catalogue import devices
 from partir.simulate.device.lookup import as_device
 from partir.tactics.automatic import as_tactic

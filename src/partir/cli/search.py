@@ -13,9 +13,9 @@ from partir.cli.sources import partition_arguments
 from partir.errors import PartitionError
 from partir.files import write_whole
 from partir.mesh import Mesh
-from partir.search.found import actions_text
-from partir.search.methods import METHODS
+from partir.search.methods.registry import METHODS
 from partir.search.problem import Problem
+from partir.search.result.decisions import actions_text
 from partir.simulate.device.catalogue import devices
 from partir.tactics.automatic import AutomaticPartition
 from partir.tactics.source import schedule_source, tactic_source

@@ -11,11 +11,11 @@ from typing import Any, Protocol
 
 from partir.ir.garbage import collection_paused
 from partir.partition.state import State
-from partir.search.dimensions import Name, named_dimensions
-from partir.search.fold import fold
-from partir.search.folded import Folded
-from partir.search.moves import Move, Moves
-from partir.search.starting import folded_state
+from partir.search.fold.build import fold
+from partir.search.fold.decided import folded_state
+from partir.search.fold.folded import Folded
+from partir.search.space.dimensions import Name, named_dimensions
+from partir.search.space.moves import Move, Moves
 from partir.simulate.device.spec import DeviceSpec
 from partir.simulate.folded_estimate import FoldedEstimate
 from partir.simulate.kernels.program_flops import program_flops

@@ -10,11 +10,11 @@ from typing import Any
 
 from partir.ir.garbage import collection_paused
 from partir.partition.state import State
-from partir.search.best import Best, Budget, Listener
-from partir.search.decision import Decision
-from partir.search.found import decided
-from partir.search.parallel import ParallelSearch
+from partir.search.methods.best import Best, Budget, Listener
 from partir.search.problem import Outcome, Path, Problem
+from partir.search.result.decision import Decision
+from partir.search.result.decisions import decided
+from partir.search.workers.parallel import ParallelSearch
 from partir.simulate.device.spec import DeviceSpec
 from partir.simulate.estimate import Estimate
 from partir.spmd.stages import lower_state

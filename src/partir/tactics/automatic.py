@@ -10,9 +10,9 @@ from typing import Any
 
 from partir.errors import PartitionError
 from partir.partition.actions import Partition
-from partir.search.best import Budget, Progress
-from partir.search.decision import Decision
-from partir.search.naming import as_patterns
+from partir.search.methods.best import Budget, Progress
+from partir.search.result.decision import Decision
+from partir.search.result.patterns import as_patterns
 from partir.search.run import Result, search
 from partir.simulate.device.catalogue import devices
 from partir.simulate.device.lookup import as_device

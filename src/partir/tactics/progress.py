@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from rich.console import Console
 
-from partir.search.best import Budget, Listener, Progress
+from partir.search.methods.best import Budget, Listener, Progress
 
 _EVERY = 0.1  # seconds between two changes of the line
 

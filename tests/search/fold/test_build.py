@@ -18,12 +18,12 @@ from partir.ir.core import Program
 from partir.mesh import Mesh
 from partir.partition.graph import Graph
 from partir.partition.state import State
-from partir.search import fold as folding
-from partir.search.constants import free_ops
-from partir.search.dead import dead_ops
-from partir.search.fold import fold
-from partir.search.found import decided
+from partir.search.fold import build as folding
+from partir.search.fold.build import fold
+from partir.search.fold.constants import free_ops
+from partir.search.fold.dead import dead_ops
 from partir.search.problem import Path, Problem
+from partir.search.result.decisions import decided
 from partir.simulate.device.catalogue import devices
 from partir.simulate.estimate import Estimate
 from partir.simulate.folded_estimate import FoldedEstimate

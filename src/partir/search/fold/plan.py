@@ -6,8 +6,8 @@ from collections.abc import Sequence, Set
 from itertools import pairwise
 
 from partir.ir.core import Program
-from partir.search.repeats import Chain, Repeats
-from partir.search.spans import Fold, folds_of, span_of, spans_of
+from partir.search.fold.extents import Fold, folds_of, span_of, spans_of
+from partir.search.fold.repeats import Chain, Repeats
 
 
 class Plan:

@@ -10,9 +10,9 @@ import pytest
 import partir
 from benchmarks.models import moe, transformer
 from partir.partition.state import State
-from partir.search.found import decisions
-from partir.search.naming import as_patterns
 from partir.search.problem import Problem
+from partir.search.result.decisions import decisions
+from partir.search.result.patterns import as_patterns
 from partir.simulate.device.catalogue import devices
 from partir.tactics.automatic import as_tactic
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from partir.ir.core import Program
-from partir.search.repeats import LEAST, Chain, Repeats
+from partir.search.fold.repeats import LEAST, Chain, Repeats
 
 _LARGE = 1 / 64
 

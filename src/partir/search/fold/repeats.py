@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 
 from partir.ir.core import Program, Region
-from partir.search.dead import dead_ops
+from partir.search.fold.dead import dead_ops
 
 LEAST = 3  # repetitions that are worth folding
 _CANDIDATES = 24  # periods that are tried

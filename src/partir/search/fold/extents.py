@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
 from partir.ir.core import Program
-from partir.search.repeats import LEAST, Chain, Repeats
+from partir.search.fold.repeats import LEAST, Chain, Repeats
 
 Spans = dict[int, tuple[int, int]]
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Protocol
 
 from partir.errors import PartitionError
-from partir.search.baselines import Beam, Exhaustive, Greedy, Random
-from partir.search.best import Best, Budget, Listener
-from partir.search.integer import IntegerProgram
+from partir.search.methods.baselines import Beam, Exhaustive, Greedy, Random
+from partir.search.methods.best import Best, Budget, Listener
+from partir.search.methods.integer import IntegerProgram
+from partir.search.methods.tree import TreeSearch
 from partir.search.problem import Problem
-from partir.search.tree import TreeSearch
 
 
 class Search(Protocol):

@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 
 from partir.errors import PartitionError
-from partir.search.best import Best, Budget, Progress
-from partir.search.methods import METHODS
-from partir.search.parallel import ParallelSearch
+from partir.search.methods.best import Best, Budget, Progress
+from partir.search.methods.registry import METHODS
 from partir.search.problem import Problem
-from partir.search.processes import Processes
+from partir.search.workers.parallel import ParallelSearch
+from partir.search.workers.processes import Processes
 from tests.search.problems import problem
 
 EVALUATIONS = 25
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def fresh(**options: Any) -> Problem:
@@ -126,8 +126,8 @@ def test_processes_answer_raise_and_die() -> None:
 
 
 SCRIPT = """
-from partir.search.best import Budget
-from partir.search.parallel import ParallelSearch
+from partir.search.methods.best import Budget
+from partir.search.workers.parallel import ParallelSearch
 from tests.search.problems import problem
 
 search = ParallelSearch(problem("sgd", {"B": 4}), workers=2)

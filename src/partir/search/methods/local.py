@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator
 
-from partir.search.best import Best, Budget
-from partir.search.moves import Move
+from partir.search.methods.best import Best, Budget
 from partir.search.problem import Outcome, Path, Problem
+from partir.search.space.moves import Move
 
 _MOST = 80  # neighbours by exchange that are tried in a row without a gain
 _KEPT = 0.6  # of the moves when a path is shaken

@@ -18,10 +18,10 @@ from partir.partition.propagate import propagate
 from partir.partition.state import Origin, State
 from partir.rules.factor import Factor
 from partir.rules.nest import UNDECIDED
-from partir.search.dimensions import Dim, Name, Names
-from partir.search.folded import Folded
-from partir.search.meeting import Loops, meeting_loops
-from partir.search.reads import heavy_reads
+from partir.search.fold.folded import Folded
+from partir.search.fold.heavy_readers import heavy_reads
+from partir.search.space.dimensions import Dim, Name, Names
+from partir.search.space.shared_axis import Loops, meeting_loops
 
 _LARGE = 1 / 64  # of the largest argument
 _MOST_NAMES = 16  # named dimensions of state that are tried, those of most bytes

@@ -17,12 +17,12 @@ from partir.ir.core import Program
 from partir.mesh import Mesh
 from partir.partition.graph import Graph
 from partir.partition.state import Conflict, State
-from partir.search import fold as folding
-from partir.search.folded import Folded
-from partir.search.moves import Move
+from partir.search.fold import build as folding
+from partir.search.fold.folded import Folded
 from partir.search.problem import Path, Problem
+from partir.search.space.moves import Move
 from partir.simulate.device.catalogue import devices
-from tests.search.test_fold import (
+from tests.search.fold.test_build import (
     AXES,
     CASES,
     decoder,

@@ -10,7 +10,7 @@ from partir.partition.state import State
 from partir.rules.elementwise import FUSED, TIE
 from partir.rules.fused import fused_nest
 from partir.rules.nest import WHOLE, Nest
-from partir.search.folded import Folded
+from partir.search.fold.folded import Folded
 
 
 class Decided:

@@ -23,10 +23,10 @@ from typing import Any
 
 import numpy as np
 
-from partir.search.best import Best, Budget, Listener
-from partir.search.local import walked
-from partir.search.moves import Move
+from partir.search.methods.best import Best, Budget, Listener
+from partir.search.methods.local import walked
 from partir.search.problem import Outcome, Path, Problem
+from partir.search.space.moves import Move
 
 _MOVES = 24  # variables; the most promising moves
 _MOST = 12  # moves in a row, as in the tree search

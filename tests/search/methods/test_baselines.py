@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from partir.errors import PartitionError
-from partir.search.baselines import Exhaustive
-from partir.search.best import Best, Budget
-from partir.search.methods import METHODS, method
+from partir.search.methods.baselines import Exhaustive
+from partir.search.methods.best import Best, Budget
+from partir.search.methods.registry import METHODS, method
 from partir.search.problem import Outcome, Problem
 from tests.search.problems import problem
 

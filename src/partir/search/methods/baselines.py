@@ -9,9 +9,9 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from partir.search.best import Best, Budget, Listener
-from partir.search.moves import Move
+from partir.search.methods.best import Best, Budget, Listener
 from partir.search.problem import Outcome, Path, Problem
+from partir.search.space.moves import Move
 
 _DEPTH = 12  # moves in a row, as in the tree search
 

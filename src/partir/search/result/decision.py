@@ -8,9 +8,9 @@ from partir.ir.core import Program
 from partir.partition.state import State
 from partir.rules.elementwise import FUSED
 from partir.rules.nest import Loop, Nest
-from partir.search.folded import Folded
-from partir.search.moves import Move
-from partir.search.naming import Chosen, chosen_ops
+from partir.search.fold.folded import Folded
+from partir.search.result.patterns import Chosen, chosen_ops
+from partir.search.space.moves import Move
 
 _TRIES = 4  # times that a decision is made more explicit
 _AT_ONCE = 4  # ops, in all repetitions, that are added each time

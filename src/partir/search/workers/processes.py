@@ -23,7 +23,7 @@ T = TypeVar("T")
 _MAIN = (
     "import pickle, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
     "sys.path[:] = pickle.load(sys.stdin.buffer); "
-    "from partir.search.processes import serve; serve()"
+    "from partir.search.workers.processes import serve; serve()"
 )
 
 

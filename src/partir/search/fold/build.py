@@ -13,14 +13,14 @@ from collections.abc import Iterable, Iterator
 
 from partir.ir.core import Annotation, Op, Port, Program, Region, Tie
 from partir.partition.state import State
-from partir.search.align import aligned
-from partir.search.constants import free_ops
-from partir.search.contract import contract
-from partir.search.dead import dead_ops
-from partir.search.folded import Folded
-from partir.search.plan import Plan
-from partir.search.repeats import find_repeats
-from partir.search.starting import Decided
+from partir.search.fold.align import aligned
+from partir.search.fold.constants import free_ops
+from partir.search.fold.contract import contract
+from partir.search.fold.dead import dead_ops
+from partir.search.fold.decided import Decided
+from partir.search.fold.folded import Folded
+from partir.search.fold.plan import Plan
+from partir.search.fold.repeats import find_repeats
 from partir.simulate.fold_multiplicity import Multiplicity
 from partir.simulate.memory.peak import paired
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from partir.ir.core import Op, Port, Program, Region, Signature, Tie
 from partir.rules.fused import fuse
-from partir.search.dead import dead_ops
-from partir.search.folded import Folded
-from partir.search.groups import Alike, Groups
+from partir.search.fold.dead import dead_ops
+from partir.search.fold.folded import Folded
+from partir.search.fold.groups import Alike, Groups
 from partir.simulate.fold_multiplicity import Multiplicity
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from partir.partition.graph import Graph
-from partir.search.folded import Folded
+from partir.search.fold.folded import Folded
 
 Dim = tuple[int, int]  # value, dimension
 

@@ -13,10 +13,10 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from partir.search.best import Best, Budget, Listener
-from partir.search.local import climb, improve, shaken
-from partir.search.moves import Move
+from partir.search.methods.best import Best, Budget, Listener
+from partir.search.methods.local import climb, improve, shaken
 from partir.search.problem import Outcome, Path, Problem
+from partir.search.space.moves import Move
 
 _EXPLORE = 0.35
 _DEPTH = 12

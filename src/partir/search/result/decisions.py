@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from partir.partition.state import State
 from partir.rules.nest import UNDECIDED
-from partir.search.decision import Decision, agreed
-from partir.search.moves import Move, Moves
 from partir.search.problem import Outcome, Path, Problem
+from partir.search.result.decision import Decision, agreed
+from partir.search.space.moves import Move, Moves
 from partir.simulate.kernels.roles import changes_form, is_light
 
 

@@ -12,11 +12,11 @@ from concurrent.futures import Executor, Future, wait
 from partir.errors import PartitionError
 from partir.ir.garbage import collection_paused
 from partir.rules.user import put_rules, written_rules
-from partir.search.best import Best, Budget, Listener
-from partir.search.local import walked
-from partir.search.methods import method as method_of
+from partir.search.methods.best import Best, Budget, Listener
+from partir.search.methods.local import walked
+from partir.search.methods.registry import method as method_of
 from partir.search.problem import Path, Problem
-from partir.search.processes import Processes
+from partir.search.workers.processes import Processes
 
 Found = tuple[Path, int]  # a path, and how much was evaluated
 

@@ -1,0 +1,1 @@
+"""Folding: repeated layers and elementwise groups become one op each, with a count."""

@@ -1,0 +1,1 @@
+"""What may be decided: named dimensions, and the moves over them."""

@@ -1,0 +1,1 @@
+"""Several searches at once, in processes of their own."""
