@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax import NamedSharding, P
 
@@ -35,6 +36,25 @@ def test_mesh_that_is_none(mesh: Any) -> None:
     assert message(lambda: partir.partition(mlp, mesh, [], args=ARGS)) == (
         'a mesh is a partir.Mesh, a mapping such as {"B": 4, "M": 2} or a '
         f"jax.sharding.Mesh; got {type(mesh).__name__}: {mesh!r}"
+    )
+
+
+def test_mesh_and_schedule_the_wrong_way_round() -> None:
+    told = message(lambda: partir.partition(mlp, [BP], MESH, args=ARGS))
+    assert told.endswith("; the order is function, mesh, schedule")
+    told = message(lambda: partir.partition(MESH, mlp, [BP], args=ARGS))
+    assert told.endswith("; the order is function, mesh, schedule")
+
+
+def test_abstract_mesh_has_no_devices_to_bring() -> None:
+    mesh = jax.sharding.AbstractMesh((4, 2), ("B", "M"))
+    assert partir.partition(mlp, mesh, [BP], args=ARGS).mesh.axes == MESH
+
+
+def test_links_that_are_none() -> None:
+    assert message(lambda: partir.Mesh(MESH, links="node")) == (  # type: ignore[arg-type]
+        "links= says of mesh axes where they lie, got 'node'; write for example "
+        'links={"B": "node"}'
     )
 
 
@@ -91,6 +111,99 @@ def test_one_device() -> None:
     assert "mesh B=4 needs 4 devices, but there are 1 (cpu)" in told
     assert 'jax.config.update("jax_num_cpu_devices", 4)' in told
     assert "XLA_FLAGS=--xla_force_host_platform_device_count=4" in told
+
+
+# Arguments of `partition` and `trace`
+
+
+@pytest.mark.parametrize("more", [(ARGS[1],), (ARGS[1], 3), ([1],)], ids=len)
+def test_arguments_one_by_one(more: Any) -> None:
+    told = message(lambda: partir.partition(mlp, MESH, [BP], ARGS[0], *more))
+    assert told.startswith(
+        "partition takes a function's arguments together: write args=(params, x), not "
+        "partition(fn, mesh, schedule, params, x); got "
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "shown"),
+    [
+        (ARGS[1], "float32[12,8]"),
+        (np.ones((2, 3)), "float32[2,3]"),
+        (ARGS[0], "a dict; arguments by name go into kwargs="),
+        (iter(ARGS), "a tuple_iterator"),
+        ("x", "a str"),
+    ],
+    ids=["shape", "array", "dict", "iterator", "text"],
+)
+def test_args_that_are_no_tuple(args: Any, shown: str) -> None:
+    assert message(lambda: partir.partition(mlp, MESH, [BP], args=args)) == (
+        "partition: args= is a tuple of all arguments, also of a single one: write "
+        f"args=(x,); got {shown}"
+    )
+
+
+CALLS: list[Any] = [
+    lambda args, kwargs: partir.partition(mlp, MESH, [BP], args, kwargs),
+    lambda args, kwargs: partir.jit(mlp, MESH, [BP])(*args, **kwargs),
+    lambda args, kwargs: partir.trace(mlp, *args, **kwargs),
+    lambda args, kwargs: partir.trace(jax.checkpoint(mlp), *args, **kwargs),
+]
+
+
+@pytest.mark.parametrize("call", CALLS, ids=["partition", "jit", "trace", "wrapped"])
+def test_arguments_that_the_function_does_not_take(call: Any) -> None:
+    params, x = arrays()
+    takes = "It takes (params, x) and was given"
+    assert message(lambda: call((), {})) == (
+        "mlp can't be called like this: missing a required argument: 'params'. "
+        f"{takes} nothing (partition takes arrays or shapes as args=(params, x))"
+    )
+    assert message(lambda: call((params,), {})) == (
+        "mlp can't be called like this: missing a required argument: 'x'. "
+        f"{takes} 1 by position"
+    )
+    assert message(lambda: call((params, x), {"z": x})) == (
+        "mlp can't be called like this: got an unexpected keyword argument 'z'. "
+        f"{takes} 2 by position and z by name"
+    )
+
+
+def test_value_that_is_only_known_at_run_time() -> None:
+    def positive(params: Any, x: Any) -> Any:
+        return x if x.sum() + params["w1"].sum() > 0 else -x
+
+    with pytest.raises(jax.errors.TracerBoolConversionError) as caught:
+        partir.partition(positive, MESH, [BP], args=ARGS)
+    first = positive.__code__.co_firstlineno
+    assert f"tracing the function positive at {__file__}:{first}" in str(caught.value)
+    assert "the values of the arguments params/w1 and x" in str(caught.value)
+
+
+def test_what_is_no_function() -> None:
+    assert message(lambda: partir.trace(3)) == (  # type: ignore[arg-type]
+        "trace takes a function, got 3"
+    )
+    assert message(lambda: partir.trace_for("gpu", mlp)) == (
+        "trace_for takes a platform and a function; a platform is one of cpu, cuda, "
+        "oneapi, rocm, tpu, got 'gpu'"
+    )
+
+
+@pytest.mark.parametrize("what", ["static", "donate"])
+def test_positions_and_names(what: str) -> None:
+    assert refusal(BP, **{f"{what}_argnums": "x"}) == (
+        f"{what}_argnums takes positions of arguments, as 1 or (0, 1), got 'x'; names "
+        f"go into {what}_argnames"
+    )
+    assert refusal(BP, **{f"{what}_argnames": (0, "x")}) == (
+        f'{what}_argnames takes names of arguments, as "x" or ("x", "y"), got '
+        f"(0, 'x'); positions go into {what}_argnums"
+    )
+
+
+def test_compiler_options_that_are_no_mapping() -> None:
+    assert refusal(BP, compiler_options="xla_dump_to").endswith("got 'xla_dump_to'")
 
 
 # Arguments at the call
@@ -206,6 +319,63 @@ def test_nnx_module_passed_as_it_is() -> None:
     assert told.startswith('argument "model" holds a flax nnx Linear, which changes')
     assert "graphdef, state = nnx.split(model)" in told
     assert "nnx.update(model, state)" in told
+
+
+def test_several_nnx_modules() -> None:
+    nnx = pytest.importorskip("flax.nnx")
+    model, other = (nnx.Linear(8, 8, rngs=nnx.Rngs(n)) for n in range(2))
+    step = partir.jit(lambda models, other, x: x, MESH, [])
+    told = message(lambda: step((model, model), other, jnp.ones((8, 8))))
+    assert told.startswith(
+        "arguments hold flax nnx objects (models/0: Linear, models/1: Linear, other: "
+        "Linear), which change in place"
+    )
+    assert "graphdef, state = nnx.split((models, other))" in told
+    assert "    models, other = nnx.merge(graphdef, state)" in told
+
+
+def test_array_that_is_donated_and_comes_twice() -> None:
+    step = partir.jit(lambda x, y: (x + y, y), MESH, [], donate_argnums=0)
+    x = step.partitioned(jnp.ones(8), jnp.ones(8)).shard(np.ones(8, "f"))
+    for _ in ("cold", "warm"):
+        assert message(lambda: step(x, x)) == (
+            'arguments "x" and "y" are one and the same array, which is donated: its '
+            "memory can be given away only once. Copy one of them, jnp.copy(...), or "
+            "don't donate"
+        )
+        step(step.partitioned(x, x).shard(np.ones(8, "f")), x)
+
+
+# Values that are not finite
+
+
+def logarithm(x: Any) -> Any:
+    return 2 * jnp.log(x)
+
+
+NOT_FINITE = "logarithm, partitioned, gave a value that is not finite (Invalid value"
+
+
+def test_nan_names_the_op_and_its_line() -> None:
+    step = partir.jit(logarithm, MESH, [says({"x": 0})], donate_argnums=0)
+    line = f"{__file__}:{logarithm.__code__.co_firstlineno + 1}"
+    with jax.debug_nans(True), pytest.raises(FloatingPointError) as caught:
+        step(-jnp.ones(8))
+    assert isinstance(caught.value, partir.PartirError)
+    assert str(caught.value).startswith(NOT_FINITE)
+    assert str(caught.value).endswith(
+        "Run op by op without partitioning: invalid value (nan) encountered in log at "
+        f"{line}"
+    )
+
+
+def test_nan_in_a_program_without_its_function() -> None:
+    program = partir.trace(logarithm, jnp.ones(8))
+    step = partir.partition(program, MESH, [says({"x": 0})]).compile()
+    with jax.debug_nans(True), pytest.raises(partir.PartirError) as caught:
+        step(-jnp.ones(8))
+    assert str(caught.value).startswith(NOT_FINITE)
+    assert "partition the function instead of its lowered module" in str(caught.value)
 
 
 # Files

@@ -50,6 +50,20 @@ def test_address_that_matches_nothing() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("pattern", "remedy"),
+    [
+        ("params.w1", 'Parts of a name are joined by /: write "params/w1".'),
+        ("params['w1']", 'Parts of a name are joined by /: write "params/w1".'),
+        ("/x", 'Parts of a name are joined by /: write "x".'),
+        (r"params/w\d", r'To use a regular expression write re.compile("params/w\d").'),
+        ("params/[", "nearest names: params/w1, params/w2. If"),
+    ],
+)
+def test_pattern_in_another_spelling(pattern: str, remedy: str) -> None:
+    assert remedy in refusal(says({pattern: 0}))
+
+
 def test_range_that_is_none() -> None:
     assert refusal(says({"%mlp/dot_general/{3..1}": 0})) == (
         "a range in a pattern is {first..last} or {first..last..step}, upwards and of "
@@ -195,6 +209,42 @@ def test_inputs_of_a_wrong_kind() -> None:
     assert message(lambda: says(["x"])) == (
         "ManualPartition: inputs maps patterns to dimensions, for example "
         "{\"params/*/w1\": 1}; got ['x']"
+    )
+
+
+def test_choose_of_a_wrong_kind() -> None:
+    for ops in ("%mlp/dot_general/0", {"%mlp/dot_general/0": "rows"}):
+        assert message(lambda ops=ops: partir.Choose(ops, axis="B")) == (
+            "Choose: ops maps addresses to numbers of factors, for example "
+            f'{{"%attend/dot_general/0": 1}}; got {ops!r}'
+        )
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ({"axes": 3}, 'each once, for example axes=("B", "M"); got 3'),
+        ({"axes": ("B", "B")}, "got ('B', 'B')"),
+        ({"evaluations": "many"}, "evaluations is a number of more than 0, got 'many'"),
+        ({"seconds": 0}, "seconds is a number of more than 0, got 0"),
+        ({"memory_limit": -1}, "is a number, in bytes, of more than 0, got -1"),
+        ({"memory_limit": "16GB"}, "is a number, in bytes, of more than 0, got '16GB'"),
+        ({"workers": 0}, "workers is a number of more than 0, got 0"),
+    ],
+    ids=str,
+)
+def test_search_of_a_wrong_kind(option: Any, told: str) -> None:
+    given = {"axes": "B", **option}
+    assert message(lambda: partir.AutomaticPartition(**given)).endswith(told)
+
+
+def test_suggestions_for_what_is_not_partitioned() -> None:
+    assert message(lambda: partir.suggest(mlp, "B")).startswith(  # type: ignore[arg-type]
+        "suggest takes a Partitioned, as partir.partition(…) or .partitioned(…) give it"
+    )
+    p = partir.partition(mlp, MESH, [BP], args=ARGS, device="a100")
+    assert message(lambda: partir.suggest(p, "B", k=0)) == (
+        "suggest: k is how many, at least 1, got 0"
     )
 
 

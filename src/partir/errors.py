@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import sys
+import traceback
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class PartirError(Exception):
@@ -12,6 +15,22 @@ class PartirError(Exception):
 
 class PartitionError(PartirError):
     """A user's mistake: a schedule, mesh, pattern or argument that can't be used."""
+
+
+class NotFinite(PartirError, FloatingPointError):
+    """A nan or inf that jax was told to look for."""
+
+
+def user_line(error: BaseException) -> str | None:
+    """Last line of an error's traceback that is in no installed package, if any."""
+    installed = ("site-packages", str(Path(__file__).parent), sys.prefix, "<")
+    lines = [
+        f"{frame.filename}:{frame.lineno}"
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not any(part in frame.filename for part in installed)
+        and not frame.filename.startswith(sys.base_prefix)
+    ]
+    return lines[-1] if lines else None
 
 
 def nearest(name: str, known: Iterable[str], count: int = 5) -> str:

@@ -45,6 +45,11 @@ class Mesh:
                     "number of at least 1"
                 )
         self.axes: dict[str, int] = {name: int(size) for name, size in axes.items()}
+        if links is not None and not isinstance(links, Mapping):
+            raise PartitionError(
+                f"links= says of mesh axes where they lie, got {links!r}; write for "
+                f'example links={{"{next(iter(self.axes))}": "node"}}'
+            )
         self.links: dict[str, str] = dict(links or {})
         for name, link in self.links.items():
             self[name]
@@ -64,9 +69,12 @@ class Mesh:
         shape = getattr(mesh, "shape", None)
         if isinstance(shape, Mapping):
             return cls({str(name): int(size) for name, size in shape.items()})
+        others = [mesh, *mesh] if isinstance(mesh, list | tuple) else [mesh]
+        swapped = callable(mesh) or any(hasattr(one, "apply") for one in others)
         raise PartitionError(
             'a mesh is a partir.Mesh, a mapping such as {"B": 4, "M": 2} or a '
             f"jax.sharding.Mesh; got {type(mesh).__name__}: {mesh!r}"
+            + ("; the order is function, mesh, schedule" if swapped else "")
         )
 
     @classmethod

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from partir.api.checks import require_arguments, require_platform
 from partir.api.jitted import Jitted, refuse_partitioned
 from partir.api.partitioned import Partitioned
 from partir.api.running import Running, partition_program, real_mesh
@@ -37,8 +38,7 @@ def trace(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Program:
         >>> trace(lambda x: x * 2, x).arguments[0].name
         'x'
     """
-    call, _ = flatten_call(Parameters.of(fn, Options()), args, kwargs)
-    return trace_call(fn, call)
+    return _trace(None, fn, args, kwargs)
 
 
 def trace_for(
@@ -52,6 +52,11 @@ def trace_for(
         >>> len(trace_for("tpu", lambda x: x * 2, x).results)
         1
     """
+    return _trace(require_platform(platform), fn, args, kwargs)
+
+
+def _trace(platform: str | None, fn: Any, args: Any, kwargs: Any) -> Program:
+    fn = refuse_partitioned(fn, "trace")
     call, _ = flatten_call(Parameters.of(fn, Options()), args, kwargs)
     return trace_call(fn, call, platform=platform)
 
@@ -62,7 +67,7 @@ def partition(
     schedule: Any,
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
-    *,
+    *more: Any,
     device: Any = None,
     devices: Any = None,
     static_argnums: int | Sequence[int] = (),
@@ -79,8 +84,10 @@ def partition(
         fn_or_program: a function, or a Program from `trace` or `load`.
         mesh: a `Mesh`, a mapping of axis names to sizes, or a jax Mesh.
         schedule: tactics in order.
-        args: example arguments of a function: arrays or `jax.ShapeDtypeStruct`s.
+        args: example arguments of a function, in a tuple: arrays or
+            `jax.ShapeDtypeStruct`s.
         kwargs: the same, by name.
+        *more: nothing; who passes a function's arguments one by one is told so.
         device: for estimates: a name in `partir.devices`, a `DeviceSpec`, or a path to
             a .toml file.
         devices: devices to run on, by default jax's.
@@ -108,17 +115,18 @@ def partition(
     options = Options.of(
         static_argnums, static_argnames, donate_argnums, donate_argnames
     )
+    require_arguments(args, kwargs, more)
     ours, fn = Mesh.of(mesh), None
     if isinstance(fn_or_program, Program):
         program = _with_options(fn_or_program, args, kwargs, options, carry)
     elif callable(fn_or_program):
-        fn = refuse_partitioned(fn_or_program)
+        fn = refuse_partitioned(fn_or_program, "partition")
         call, _ = flatten_call(Parameters.of(fn, options), args, kwargs or {})
         program = trace_call(fn, call, ours, carry)
     else:
         raise PartitionError(
             "partition takes a function or a Program from partir.trace or partir.load, "
-            f"got {type(fn_or_program).__name__}"
+            f"got {type(fn_or_program).__name__}; then a mesh and a schedule"
         )
     tactics = as_schedule(schedule)
     devices = real_mesh(mesh) if devices is None else devices

@@ -16,7 +16,8 @@ from partir.execute.compiled import Compiled
 from partir.execute.runner import SignatureMiss
 from partir.frontend.arguments import Call, flatten_call, quick_flatten
 from partir.frontend.parameters import Options, Parameters
-from partir.frontend.trace import function_name, trace_call, trace_settings
+from partir.frontend.signature import function_name
+from partir.frontend.trace import trace_call, trace_settings
 from partir.mesh import Mesh
 from partir.tactics.schedule import as_schedule
 
@@ -133,7 +134,7 @@ def _shape(leaf: Any) -> Any:
     return kind if kind in (bool, int, float, complex) else (kind, leaf)
 
 
-def refuse_partitioned(fn: Any) -> Callable[..., Any]:
+def refuse_partitioned(fn: Any, who: str = "jit") -> Callable[..., Any]:
     """Only functions that are not partitioned yet."""
     if isinstance(fn, Jitted):
         raise PartitionError(
@@ -141,6 +142,6 @@ def refuse_partitioned(fn: Any) -> Callable[..., Any]:
             "tactics in one schedule"
         )
     if not callable(fn):
-        raise PartitionError(f"jit takes a function, got {fn!r}")
+        raise PartitionError(f"{who} takes a function, got {fn!r}")
     found: Callable[..., Any] = fn
     return found

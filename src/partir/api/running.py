@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import jax
+
 from partir.api.partitioned import Partitioned
 from partir.api.pipeline import run_schedule
 from partir.errors import PartitionError
@@ -26,6 +28,15 @@ class Running:
     compiler_options: Mapping[str, Any] | None = None
     strict: bool = False
     device: Any = None
+
+    def __post_init__(self) -> None:
+        """Check what goes to XLA only when it compiles."""
+        options = self.compiler_options
+        if options is not None and not isinstance(options, Mapping):
+            raise PartitionError(
+                "compiler_options maps names of XLA's options to values, for example "
+                f'{{"xla_cpu_enable_fast_math": True}}; got {options!r}'
+            )
 
 
 def partition_program(
@@ -67,5 +78,5 @@ def partition_program(
 
 
 def real_mesh(mesh: Any) -> Any:
-    """A jax mesh brings its devices along."""
-    return mesh if getattr(mesh, "devices", None) is not None else None
+    """A jax mesh brings its devices along; an abstract one has none."""
+    return mesh if isinstance(mesh, jax.sharding.Mesh) else None

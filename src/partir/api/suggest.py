@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from partir.api.partitioned import Partitioned
+from partir.errors import PartitionError
 from partir.search.problem import Outcome, Problem
 from partir.search.result.decisions import decisions
 from partir.simulate.device.catalogue import devices
@@ -59,6 +60,13 @@ def suggest(
         >>> best.tactic.inputs
         {'x': 0}
     """
+    if not isinstance(partitioned, Partitioned):
+        raise PartitionError(
+            "suggest takes a Partitioned, as partir.partition(…) or .partitioned(…) "
+            f"give it, got {partitioned!r}"
+        )
+    if not isinstance(k, int) or k < 1:
+        raise PartitionError(f"suggest: k is how many, at least 1, got {k!r}")
     step = partitioned.steps[-1]
     step.state.require_axis(axis)
     spec = step.setting.device if device is None else as_device(device, devices)

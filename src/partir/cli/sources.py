@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import sys
-import traceback
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
@@ -17,7 +16,7 @@ from rich.console import Console
 
 import partir
 from partir.api.partitioned import Partitioned
-from partir.errors import PartirError, PartitionError
+from partir.errors import PartirError, PartitionError, user_line
 from partir.mesh import Mesh
 from partir.tactics.schedule import as_schedule
 
@@ -168,7 +167,7 @@ def _user_code(what: str, always: bool = False) -> Iterator[None]:
     except PartirError:
         raise
     except (Exception, SystemExit) as error:
-        where = _user_line(error)
+        where = user_line(error)
         if where is None and not always:
             raise
         reason = str(error).strip().partition("\n")[0]
@@ -176,16 +175,3 @@ def _user_code(what: str, always: bool = False) -> Iterator[None]:
             f"{what} raised {type(error).__name__}: {reason}"
             + (f" ({where})" if where else "")
         ) from error
-
-
-def _user_line(error: BaseException) -> str | None:
-    """Last line of the traceback that is in no installed package."""
-    installed = ("site-packages", str(Path(partir.__file__).parent), sys.prefix, "<")
-    stack = traceback.extract_tb(error.__traceback__)
-    lines = [
-        f"{frame.filename}:{frame.lineno}"
-        for frame in stack
-        if not any(part in frame.filename for part in installed)
-        and not frame.filename.startswith(sys.base_prefix)
-    ]
-    return lines[-1] if lines else None

@@ -15,7 +15,8 @@ from partir.execute.agreement import require_agreement
 from partir.execute.ahead import Lowered
 from partir.execute.interface import Interface
 from partir.execute.module import any_deleted
-from partir.execute.placing import place
+from partir.execute.nans import raise_not_finite
+from partir.execute.placing import is_concrete, place
 from partir.execute.runner import Plan, SignatureMiss, jit_flat
 from partir.frontend.arguments import flatten_call, quick_flatten, same_fixed
 
@@ -48,6 +49,7 @@ class Compiled:
         ]
         self._shardings = shardings[count:]
         self._fixed = interface.call.fixed
+        self._donates = any(interface.call.donated)
         # Which arrays last came from elsewhere and had to be placed, the batch mostly.
         self._loose: frozenset[int] = frozenset()
         require_agreement(plan, mesh)
@@ -97,8 +99,14 @@ class Compiled:
     def _run(self, arrays: Sequence[Any], jitted: Any = None) -> Any:
         if any_deleted(arrays):
             raise self._deleted(arrays)
+        if self._donates and len(set(map(id, arrays))) < len(arrays):
+            self._refuse_shared(arrays)
         with jax.sharding.use_abstract_mesh(self._abstract):
-            results = (jitted or self.jitted)(*self._captured, *arrays)
+            try:
+                results = (jitted or self.jitted)(*self._captured, *arrays)
+            except FloatingPointError as error:
+                name, interface = self.plan.name, self._interface
+                raise_not_finite(name, interface, arrays, self.mesh, error)
         return self._interface.outputs.rebuild(results)
 
     def _place(self, arrays: Sequence[Any]) -> tuple[list[Any], Any]:
@@ -136,6 +144,20 @@ class Compiled:
             f'argument "{name}" has been deleted: it was donated to an earlier call. '
             "Pass what that call returned in its place, or don't donate it"
         )
+
+    def _refuse_shared(self, arrays: Sequence[Any]) -> None:
+        """XLA may crash on an array that is donated and comes once more."""
+        seen: dict[int, int] = {}
+        names, donated = self._interface.call.names, self._interface.call.donated
+        for number, array in enumerate(arrays):
+            first = seen.setdefault(id(array), number)
+            given = donated[first] or donated[number]
+            if first != number and given and is_concrete(array):
+                raise PartitionError(
+                    f'arguments "{names[first]}" and "{names[number]}" are one and the '
+                    "same array, which is donated: its memory can be given away only "
+                    "once. Copy one of them, jnp.copy(...), or don't donate"
+                )
 
     # Ahead of time
 

@@ -25,6 +25,7 @@ class Interface:
     call: Call
     outputs: Outputs
     captured: tuple[Any, ...] = ()
+    fn: Callable[..., Any] | None = None
 
     @classmethod
     def of(
@@ -42,7 +43,7 @@ class Interface:
             parameters = Parameters(call.argument_names, options=options)
             donated = [n in parameters.donated_numbers for n in call.arguments]
             call = replace(call, donated=tuple(donated))
-        return cls(parameters, call, outputs, program.captured)
+        return cls(parameters, call, outputs, program.captured, fn)
 
     @classmethod
     def _of_module(cls, program: Program, options: Options) -> Interface:

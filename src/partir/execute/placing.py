@@ -78,6 +78,11 @@ def several_processes(mesh: Any) -> bool:
     return bool(mesh.is_multi_process)
 
 
+def is_concrete(leaf: Any) -> bool:
+    """Whether this is an array of jax's with values, not one that is traced."""
+    return isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
+
+
 def place(name: str, leaf: Any, wanted: NamedSharding) -> Any:
     """An argument ready for a call: on our mesh, checked if committed, else put there.
 

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 import jax
 
 from partir.errors import PartitionError
+from partir.frontend.leaves import leaf_name
+
+
+class _Held(NamedTuple):
+    argument: str
+    name: str
+    kind: str
 
 
 def refuse_mutable(arguments: Iterable[tuple[str, Any]]) -> None:
@@ -16,24 +23,51 @@ def refuse_mutable(arguments: Iterable[tuple[str, Any]]) -> None:
     nnx = sys.modules.get("flax.nnx")
     if nnx is None:
         return
-    for name, value in arguments:
-        found = _first(value, (nnx.Module, nnx.Optimizer, nnx.Rngs, nnx.Metric))
-        if found is not None:
-            kind = type(found).__name__
-            raise PartitionError(
-                f'argument "{name}" holds a flax nnx {kind}, which changes in place; '
-                "partir.jit is functional and would lose the changes. Split it before "
-                "and merge it inside:\n"
-                f"    graphdef, state = nnx.split({name})\n"
-                "    def step(state, batch):\n"
-                f"        {name} = nnx.merge(graphdef, state)\n"
-                "        ...\n"
-                f"        return nnx.state({name}), loss\n"
-                f"    state, loss = partir.jit(step, mesh, schedule)(state, batch)\n"
-                f"    nnx.update({name}, state)"
-            )
+    kinds = (nnx.Module, nnx.Optimizer, nnx.Rngs, nnx.Metric)
+    held = [one for name, value in arguments for one in _mutable(name, value, kinds)]
+    if held:
+        raise PartitionError(_split_and_merge(held))
 
 
-def _first(tree: Any, kinds: tuple[type, ...]) -> Any:
-    leaves = jax.tree_util.tree_leaves(tree, is_leaf=lambda x: isinstance(x, kinds))
-    return next((leaf for leaf in leaves if isinstance(leaf, kinds)), None)
+def _mutable(argument: str, tree: Any, kinds: tuple[type, ...]) -> Iterator[_Held]:
+    leaves, _ = jax.tree_util.tree_flatten_with_path(
+        tree, is_leaf=lambda x: isinstance(x, kinds)
+    )
+    for path, leaf in leaves:
+        if isinstance(leaf, kinds):
+            name = leaf_name(argument, path, 0, set())
+            yield _Held(argument, name, type(leaf).__name__)
+
+
+def _split_and_merge(held: list[_Held]) -> str:
+    names = list(dict.fromkeys(one.argument for one in held))
+    written = [_as_python(name) for name in names]
+    target = ", ".join(written)
+    given = f"({target})" if len(names) > 1 else target
+    return (
+        f"{_subject(held)} in place; partir.jit is functional and would lose the "
+        f"changes. Split {'them' if len(held) > 1 else 'it'} before and merge inside:\n"
+        f"    graphdef, state = nnx.split({given})\n"
+        "    def step(state, batch):\n"
+        f"        {target} = nnx.merge(graphdef, state)\n"
+        "        ...\n"
+        f"        return nnx.state({given}), loss\n"
+        "    state, loss = partir.jit(step, mesh, schedule)(state, batch)\n"
+        f"    nnx.update({given}, state)"
+    )
+
+
+def _subject(held: list[_Held]) -> str:
+    first, *others = held
+    if not others:
+        at = f" at {first.name}" if first.name != first.argument else ""
+        kind = f"a flax nnx {first.kind}{at}"
+        return f'argument "{first.argument}" holds {kind}, which changes'
+    listed = ", ".join(f"{one.name}: {one.kind}" for one in held[:4])
+    more = ", …" if len(held) > 4 else ""
+    return f"arguments hold flax nnx objects ({listed}{more}), which change"
+
+
+def _as_python(name: str) -> str:
+    """``args/0`` as a variable's name."""
+    return name.replace("/", "_")

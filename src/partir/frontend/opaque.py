@@ -16,7 +16,7 @@ from partir.errors import PartitionError
 from partir.frontend.derived import Flattened, Whole
 from partir.frontend.leaves import abstract
 from partir.frontend.primitive import bind_call
-from partir.frontend.trace import function_name
+from partir.frontend.signature import function_name
 from partir.ir.fitting import fitted, require_operands, require_sizes
 from partir.ir.types import TensorType, tensor
 from partir.ir.written import Written, parse

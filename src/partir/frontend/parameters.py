@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from partir.errors import PartitionError, nearest
+from partir.frontend.signature import read_signature
 
 Static = tuple[int | str, type, Any]
 """Position or keyword, type and value: 1, 1.0 and True are equal but not the same."""
@@ -32,17 +33,39 @@ class Options:
     ) -> Options:
         """Accept single ones, sequences and None."""
         return cls(
-            _as_tuple(static_argnums, int),
-            _as_tuple(static_argnames, str),
-            _as_tuple(donate_argnums, int),
-            _as_tuple(donate_argnames, str),
+            _numbers("static", static_argnums),
+            _names("static", static_argnames),
+            _numbers("donate", donate_argnums),
+            _names("donate", donate_argnames),
         )
 
 
-def _as_tuple(given: Any, single: type) -> tuple[Any, ...]:
+def _numbers(what: str, given: Any) -> tuple[int, ...]:
+    listed = _listed(given)
+    whole = [hasattr(n, "__index__") and not isinstance(n, bool) for n in listed]
+    if not all(whole):
+        raise PartitionError(
+            f"{what}_argnums takes positions of arguments, as 1 or (0, 1), got "
+            f"{given!r}; names go into {what}_argnames"
+        )
+    return tuple(int(n) for n in listed)
+
+
+def _names(what: str, given: Any) -> tuple[str, ...]:
+    listed = _listed(given)
+    if not all(isinstance(name, str) for name in listed):
+        raise PartitionError(
+            f'{what}_argnames takes names of arguments, as "x" or ("x", "y"), got '
+            f"{given!r}; positions go into {what}_argnums"
+        )
+    return listed
+
+
+def _listed(given: Any) -> tuple[Any, ...]:
     if given is None:
         return ()
-    return (given,) if isinstance(given, single) else tuple(given)
+    single = isinstance(given, str) or not isinstance(given, Iterable)
+    return (given,) if single else tuple(given)
 
 
 class Parameters:
@@ -76,10 +99,10 @@ class Parameters:
     @classmethod
     def of(cls, fn: Callable[..., Any], options: Options) -> Parameters:
         """Read a function's signature; one that has none takes anything."""
-        try:
-            found = list(inspect.signature(fn).parameters.values())
-        except (TypeError, ValueError):
+        signature = read_signature(fn)
+        if signature is None:
             return cls(rest="args", extra="kw", options=options)
+        found = list(signature.parameters.values())
         kinds = inspect.Parameter
         positional = (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
         return cls(

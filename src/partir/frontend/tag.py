@@ -7,6 +7,7 @@ drops the op.
 
 from __future__ import annotations
 
+import reprlib
 from typing import Any
 
 import jax
@@ -37,7 +38,9 @@ def tag(x: Any, name: str) -> Any:
         [1.0, 1.0]
     """
     if not isinstance(name, str) or not name:
-        raise PartitionError(f"a tag's name is a non-empty string, got {name!r}")
+        raise PartitionError(
+            f"a tag's name is a non-empty string, got {reprlib.repr(name)}"
+        )
     leaves, tree = jax.tree_util.tree_flatten_with_path(x)
     tagged = []
     for path, leaf in leaves:

@@ -14,7 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import jax
-from jax._src import config as jax_config, core as jax_core, source_info_util
+from jax._src import (
+    config as jax_config,
+    core as jax_core,
+    source_info_util,
+    xla_bridge,
+)
 from jax.sharding import AbstractMesh, AxisType
 
 from partir.errors import PartitionError
@@ -22,6 +27,7 @@ from partir.frontend.arguments import Call, Fixed, merge_fixed
 from partir.frontend.carry import carry_ties
 from partir.frontend.keeping import Kept, keeping
 from partir.frontend.leaves import abstract, as_leaf, boxes, leaf_name, settings
+from partir.frontend.signature import function_name, named_signature, wrong_call
 from partir.frontend.stablehlo import import_module
 from partir.ir.core import Port, Program
 from partir.mesh import Mesh
@@ -86,6 +92,11 @@ def trace_call(
     )
 
 
+def known_platforms() -> set[str]:
+    """Platforms that programs can be lowered for; "gpu" stands for several of them."""
+    return xla_bridge.known_platforms() - {"gpu"}
+
+
 def _captured_names(count: int, call: Call) -> list[str]:
     names = [f"captured/{i}" for i in range(count)]
     for name in names:
@@ -95,13 +106,6 @@ def _captured_names(count: int, call: Call) -> list[str]:
                 'captures: rename the parameter "captured"'
             )
     return names
-
-
-def function_name(fn: Callable[..., Any]) -> str:
-    """The function's name as programs and profiles show it."""
-    inner = getattr(fn, "func", fn)  # of a functools.partial
-    name = getattr(inner, "__name__", type(inner).__name__)
-    return str(name).replace("<lambda>", "lambda")
 
 
 def _require(aval: jax.ShapeDtypeStruct | None) -> jax.ShapeDtypeStruct:
@@ -131,8 +135,18 @@ def _lower(
         found.append(outputs)
         return arrays
 
+    # In jax's messages the function and its arguments have the names that users know.
     flat.__name__ = function_name(fn)
-    traced, context = _trace(flat, call, mesh)
+    flat.__signature__ = named_signature(call.names)  # type: ignore[attr-defined]
+    flat.__wrapped__ = fn  # type: ignore[attr-defined]
+    try:
+        traced, context = _trace(flat, call, mesh)
+    except TypeError as error:
+        args, kwargs = call.rebuild(call.avals)
+        wrong = wrong_call(fn, args, kwargs)
+        if wrong is None:
+            raise
+        raise wrong from error
     with jax.sharding.use_abstract_mesh(context):
         closed = traced.jaxpr
         if len(closed.in_avals) != len(call.avals):  # jax has made arguments of them

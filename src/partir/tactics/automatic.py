@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 from partir.errors import PartitionError
@@ -81,20 +82,11 @@ class AutomaticPartition:
 
     def __post_init__(self) -> None:
         """Check what was asked for."""
-        self.axes = (self.axes,) if isinstance(self.axes, str) else tuple(self.axes)
-        if not self.axes or len(set(self.axes)) != len(self.axes):
-            raise PartitionError(
-                "AutomaticPartition: axes names at least one mesh axis, each once, for "
-                f'example axes=("B", "M"); got {self.axes!r}'
-            )
-        for what, given in (
-            ("evaluations", self.evaluations),
-            ("seconds", self.seconds),
-        ):
-            if given is not None and not given > 0:
-                raise PartitionError(
-                    f"AutomaticPartition: {what} is more than 0, got {given!r}"
-                )
+        self.axes = _axes(self.axes)
+        self._require_positive("evaluations", self.evaluations)
+        self._require_positive("seconds", self.seconds)
+        self._require_positive("memory_limit", self.memory_limit)
+        self._require_positive("workers", self.workers)
         if self.goal not in ("time", "memory") and not callable(self.goal):
             raise PartitionError(
                 'AutomaticPartition: goal is "time", "memory" or a callable from an '
@@ -104,6 +96,15 @@ class AutomaticPartition:
             self.evaluations = _EVALUATIONS
         self.name = self.name or f"automatic over {', '.join(self.axes)}"
         self._searched: Any = None
+
+    def _require_positive(self, what: str, given: Any) -> None:
+        number = isinstance(given, Real) and not isinstance(given, bool)
+        if given is not None and not (number and given > 0):
+            unit = ", in bytes," if what == "memory_limit" else ""
+            raise PartitionError(
+                f"AutomaticPartition: {what} is a number{unit} of more than 0, got "
+                f"{given!r}"
+            )
 
     def apply(self, partition: Partition) -> None:
         """Search, or take what was found before, one tactic after another."""
@@ -198,6 +199,18 @@ class AutomaticPartition:
                 )
             allowed.update(value.number for value in found)
         return allowed
+
+
+def _axes(given: Any) -> tuple[str, ...]:
+    axes = (given,) if isinstance(given, str) else given
+    listed = tuple(axes) if isinstance(axes, Iterable) else ()
+    names = all(isinstance(axis, str) for axis in listed)
+    if not listed or not names or len(set(listed)) != len(listed):
+        raise PartitionError(
+            "AutomaticPartition: axes names at least one mesh axis, each once, for "
+            f'example axes=("B", "M"); got {given!r}'
+        )
+    return listed
 
 
 def as_tactic(partition: Partition, decision: Decision) -> Any:

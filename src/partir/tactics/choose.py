@@ -34,6 +34,19 @@ class Choose:
     inputs: Mapping[Any, Any] = field(default_factory=dict)
     reason: str = field(default="", compare=False)
 
+    def __post_init__(self) -> None:
+        """Check what was asked for."""
+        whole = isinstance(self.ops, Mapping) and all(
+            isinstance(factor, int) and not isinstance(factor, bool)
+            for factor in self.ops.values()
+        )
+        if not whole:
+            raise PartitionError(
+                "Choose: ops maps addresses to numbers of factors, for example "
+                f'{{"%attend/dot_general/0": 1}}; got {self.ops!r}'
+            )
+        ManualPartition(self.inputs, self.axis, self.name)  # checks these
+
     def apply(self, partition: Partition) -> None:
         """Choose; what has such a loop already is left alone."""
         partition.require_axis(self.axis)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -115,6 +116,9 @@ class ManualPartition:
         hint = ""
         if not outputs and names.results_matching(pattern):
             hint = f'. It names a result: write outputs={{"{text}": …}}'
+        elif isinstance(pattern, str):
+            look = names.results_matching if outputs else names.matching
+            hint = _spelled_otherwise(text, look)
         return PartitionError(
             f'tactic "{self.name}": pattern "{text}" matches no {kind} of '
             f"{partition.program.name}; nearest names: {close}{hint}. If it may match "
@@ -163,3 +167,17 @@ class ManualPartition:
                 partition.tile(value, dim, self.axis)
                 return
         partition.skip(value, self.axis)
+
+
+def _spelled_otherwise(text: str, look: Callable[[Any], Any]) -> str:
+    """What to write for a pattern that follows other rules than ours, if that is so."""
+    joined = re.sub(r"""[.\[\]'"/]+""", "/", text).strip("/")
+    if joined != text and look(joined):
+        return f'. Parts of a name are joined by /: write "{joined}"'
+    try:
+        expression = re.compile(text)
+    except re.error:
+        return ""
+    if look(expression):
+        return f'. To use a regular expression write re.compile("{text}")'
+    return ""
