@@ -26,6 +26,7 @@ from partir.partition.actions import Partition as Partition
 from partir.partition.patterns import optional as optional
 from partir.rules.user import rule as rule
 from partir.simulate.device.catalogue import devices as devices
+from partir.simulate.device.fusion_policy import FusionPolicy as FusionPolicy
 from partir.simulate.device.spec import DeviceSpec as DeviceSpec
 from partir.simulate.estimate import Estimate as Estimate
 from partir.tactics.automatic import AutomaticPartition as AutomaticPartition
@@ -49,6 +50,7 @@ __all__ = [
     "Choose",
     "DeviceSpec",
     "Estimate",
+    "FusionPolicy",
     "ManualPartition",
     "Mesh",
     "PartirError",

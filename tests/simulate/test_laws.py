@@ -14,6 +14,7 @@ from hypothesis import given, settings, strategies as st
 import partir
 from partir.simulate.cost import Cost
 from partir.simulate.device.catalogue import _SPECS
+from partir.simulate.device.fusion_policy import XLA
 from partir.simulate.estimate import Estimate
 from partir.simulate.kernels.fusion import Fuser
 from partir.simulate.kernels.kernel import Kernels
@@ -75,7 +76,7 @@ def test_the_sum_over_kernels_is_the_whole(name: str, spec: Any) -> None:
     program = PROGRAMS[name].spmd
     found = Estimate(program, replace(spec, combine_bytes=0.0))
     clock = Clock(program.types, spec, Network(program.mesh, spec), lambda b: b)
-    each = [clock.kernel(k)[0] for k in Fuser(program).run().kernels]
+    each = [clock.kernel(k)[0] for k in Fuser(program, XLA).run().kernels]
     assert total(each).flops == pytest.approx(found.cost.flops)
     assert total(each).seconds == pytest.approx(found.cost.seconds)
     halves = total(each[: len(each) // 2]) + total(each[len(each) // 2 :])
@@ -87,7 +88,7 @@ def test_the_sum_over_kernels_is_the_whole(name: str, spec: Any) -> None:
 def test_nothing_is_free(name: str, spec: Any) -> None:
     program = PROGRAMS[name].spmd
     clock = Clock(program.types, spec, Network(program.mesh, spec), lambda b: b)
-    for kernel in Fuser(program).run().kernels:
+    for kernel in Fuser(program, XLA).run().kernels:
         cost, seconds, _ = clock.kernel(kernel)
         assert seconds > 0
         assert cost.memory_bytes > 0 or cost.link_bytes > 0
@@ -173,7 +174,7 @@ def test_padding_to_tiles_costs_time() -> None:
 
 def test_kernels_write_what_others_read() -> None:
     for done in PROGRAMS.values():
-        block = Fuser(done.spmd).run()
+        block = Fuser(done.spmd, XLA).run()
         _check(block, set())
 
 

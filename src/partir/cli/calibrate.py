@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +50,7 @@ def run_calibrate(args: Namespace) -> None:
     path = Path(args.output) if args.output else user_folder() / f"{args.name}.toml"
     _write(path, fit)
     if args.json:
-        data = {"path": str(path), "spec": asdict(fit.spec)}
+        data = {"path": str(path), "spec": fit.spec.as_data()}
         print(json.dumps({**data, "fits": _data(fit)}, indent=1))
         return
     rows = [["measurement", "measured ms", "predicted ms", "error"]]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
-from dataclasses import asdict
 from typing import Any
 
 from partir.report.table import aligned
@@ -28,7 +27,7 @@ def run_devices(args: Namespace) -> None:
     """Print the specs."""
     specs = [devices[name] for name in devices]
     if args.json:
-        print(json.dumps([asdict(spec) for spec in specs], indent=1))
+        print(json.dumps([spec.as_data() for spec in specs], indent=1))
         return
     head = ["device", "TFLOP/s", "memory GB", "GB/s", "link GB/s", "topology", "node"]
     rows = [[*head, "network GB/s"], *map(_row, specs)]

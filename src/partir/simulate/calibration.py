@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from partir.errors import PartirError
 from partir.mesh import Mesh
+from partir.simulate.device.fusion_policy import XLA, XLA_CPU
 from partir.simulate.device.spec import DeviceSpec, Topology
 from partir.simulate.network.collectives import Network
 
@@ -90,6 +91,7 @@ def fit_spec(
         overlap=False,
         combine_bytes=1e18,
         copies_operands=topology == "shared",
+        fusion=XLA_CPU if topology == "shared" else XLA,
         keeps_barriers=topology != "shared",
         source=source,
     )

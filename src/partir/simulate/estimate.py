@@ -123,7 +123,9 @@ class Estimate:
     @cached_property
     @collection_paused
     def _kernels(self) -> Kernels:
-        return self._schedule(Fuser(compiled(self.program, self.device)).run())
+        return self._schedule(
+            Fuser(compiled(self.program, self.device), self.device.fusion).run()
+        )
 
     def _schedule(self, block: Kernels) -> Kernels:
         return scheduled(block, self.device)

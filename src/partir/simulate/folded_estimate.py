@@ -51,7 +51,7 @@ class FoldedEstimate:
     @cached_property
     @collection_paused
     def _kernels(self) -> Kernels:
-        return self._scheduled(Fuser(self.program).run())
+        return self._scheduled(Fuser(self.program, self.device.fusion).run())
 
     def _scheduled(self, block: Kernels) -> Kernels:
         """All-reduces combined; in program order, so that passes stay apart."""

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 import partir
+from partir.simulate.device.fusion_policy import XLA
 from partir.simulate.kernels.combining import combine
 from partir.simulate.kernels.fusion import Fuser
 from partir.spmd.program import Collective
@@ -16,7 +17,7 @@ from tests.simulate import models
 
 def test_independent_all_reduces_are_combined() -> None:
     done = models.partitioned(schedule=(models.BATCH,))
-    block = Fuser(done.spmd).run()
+    block = Fuser(done.spmd, XLA).run()
     together = combine(block, 1e18)
     count = sum(len(k.members) for k in together.kernels)
     assert count == sum(done.collectives.values())
@@ -33,7 +34,7 @@ def test_dependent_all_reduces_stay_apart() -> None:
 
     done = models.partitioned(twice, schedule=(models.MODEL,))
     assert done.collectives["all_reduce"] == 2
-    together = combine(Fuser(done.spmd).run(), 1e18)
+    together = combine(Fuser(done.spmd, XLA).run(), 1e18)
     assert sum(isinstance(k.op, Collective) for k in together.kernels) == 2
 
 
@@ -53,7 +54,7 @@ def test_groups_that_would_wait_for_each_other_stay_apart() -> None:
     args = (x, u, x, u)
     done = partir.partition(crossed, {"B": 2, "M": 2}, schedule, args=args)
     assert done.collectives["all_reduce"] == 4
-    together = combine(Fuser(done.spmd).run(), 1e18)
+    together = combine(Fuser(done.spmd, XLA).run(), 1e18)
     sizes = [len(k.members) for k in together.kernels if k.members]
     assert sorted(sizes) == [1, 1, 2]
 
@@ -71,7 +72,7 @@ def test_what_waits_for_combined_all_reduces_comes_after_them() -> None:
     w, x = models.f32((64, 64), "float32"), models.f32((512, 64), "float32")
     batch = partir.ManualPartition({"x": 0}, axis="B")
     done = partir.partition(step, {"B": 4}, [batch], args=(w, x))
-    block = Fuser(done.spmd).run()
+    block = Fuser(done.spmd, XLA).run()
     together = combine(block, 1e18)
     (combined,) = (k for k in together.kernels if len(k.members) == 2)
     late = [k for k in together.kernels if not set(combined.writes).isdisjoint(k.reads)]

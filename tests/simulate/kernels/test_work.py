@@ -12,7 +12,7 @@ from jax import lax
 
 import partir
 from partir.rules.registry import kinds
-from partir.simulate.kernels.roles import Role, role_of
+from partir.rules.traits import Role, role_of
 from partir.simulate.kernels.work import counted_kinds, work
 from tests.simulate import models
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from partir.ir.core import Program
 from partir.rules.nest import nest_of
-from partir.simulate.kernels.roles import Role, repeats, role_of
+from partir.rules.traits import Role, repeats, role_of
 
 
 def free_ops(program: Program) -> set[int]:

@@ -15,9 +15,9 @@ from partir.ir.core import Op, Program, Region
 from partir.rules.fused import is_broadcast, is_conversion, is_pointwise
 from partir.rules.linear import adds_up
 from partir.rules.nest import nest_of
+from partir.rules.traits import Role, changes_form, role_of
 from partir.search.fold.folded import Folded
 from partir.search.fold.heavy_readers import heavy_reads
-from partir.simulate.kernels.roles import Role, changes_form, role_of
 
 _MOST_COPIES = 4
 

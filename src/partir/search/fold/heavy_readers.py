@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from partir.ir.core import Program
 from partir.rules.nest import nest_of
-from partir.simulate.kernels.roles import changes_form, is_light
+from partir.rules.traits import changes_form, is_light
 
 
 def heavy_reads(program: Program, value: int) -> Iterator[int]:

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from partir.partition.state import State
 from partir.rules.nest import UNDECIDED
+from partir.rules.traits import changes_form, is_light
 from partir.search.problem import Outcome, Path, Problem
 from partir.search.result.decision import Decision, agreed
 from partir.search.space.moves import Move, Moves
-from partir.simulate.kernels.roles import changes_form, is_light
 
 
 def decisions(problem: Problem, path: Path, start: State) -> list[Decision]:

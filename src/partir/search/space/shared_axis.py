@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from partir.partition.graph import Graph
 from partir.rules.factor import Factor
 from partir.rules.nest import Nest
+from partir.rules.traits import changes_form, is_light
 from partir.search.space.dimensions import Dim
-from partir.simulate.kernels.roles import changes_form, is_light
 
 Loops = tuple[tuple[int, Factor], ...]  # node, the loop that it gets
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from partir.simulate.device.fusion_policy import XLA_CPU, XLA_GPU, XLA_TPU
 from partir.simulate.device.lookup import Devices
 from partir.simulate.device.spec import DeviceSpec
 
@@ -21,6 +22,7 @@ _TPU = partial(
     DeviceSpec,
     topology="torus",
     order="program",
+    fusion=XLA_TPU,
     wrap_size=4,
     matrix_tile=(8, 128, 128),
     # Products of float32 are done in bfloat16 unless a precision is asked for.
@@ -35,6 +37,7 @@ _GPU = partial(
     DeviceSpec,
     topology="switch",
     order="program",
+    fusion=XLA_GPU,
     matrix_tile=(16, 16, 16),
     # Products of float32 are done in TF32, at half the rate.
     float32_rate=0.5,
@@ -180,6 +183,7 @@ _SPECS = (
         overlap=False,
         combine_bytes=1e18,
         copies_operands=True,
+        fusion=XLA_CPU,
         keeps_barriers=False,
         source="a guess: run `partir calibrate`",
     ),

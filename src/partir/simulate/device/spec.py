@@ -7,10 +7,11 @@ or TOML, `partir calibrate` writes one for the machine at hand.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from partir.errors import PartitionError
+from partir.simulate.device.fusion_policy import XLA, FusionPolicy
 
 Topology = Literal["torus", "mesh", "ring", "line", "switch", "shared"]
 Order = Literal["program", "breadth_first"]
@@ -64,6 +65,7 @@ class DeviceSpec:
         combine_bytes: all-reduces are combined up to this many bytes.
         copies_operands: whether matrix products copy operands whose dimensions lie in
             another order than they want (as on CPUs; others choose layouts that fit).
+        fusion: how the compiler fuses ops into kernels.
         keeps_barriers: whether the compiler keeps optimization barriers, by which
             programs say what to recompute late (XLA on CPUs does not).
         source: where the figures are from.
@@ -106,6 +108,7 @@ class DeviceSpec:
     order: Order = "breadth_first"
     combine_bytes: float = 0.0
     copies_operands: bool = False
+    fusion: FusionPolicy = XLA
     keeps_barriers: bool = True
     source: str = ""
 
@@ -119,6 +122,8 @@ class DeviceSpec:
             _require(self, name, getattr(self, name), least=0, strictly=True, most=8)
         _one_of(self, "topology", get_args(Topology))
         _one_of(self, "order", get_args(Order))
+        if not isinstance(self.fusion, FusionPolicy):
+            raise _wrong(self, "fusion", self.fusion, "a FusionPolicy")
         tile = tuple(self.matrix_tile)
         if len(tile) != 3 or any(not isinstance(n, int) or n < 1 for n in tile):
             raise _wrong(self, "matrix_tile", tile, "three whole numbers of at least 1")
@@ -140,14 +145,13 @@ class DeviceSpec:
 
     def to_toml(self) -> str:
         """The spec as `load_spec` reads it."""
-        lines = []
-        for name, value in asdict(self).items():
-            if isinstance(value, Mapping):
-                inner = ", ".join(f"{k} = {v!r}" for k, v in value.items())
-                lines.append(f"{name} = {{ {inner} }}" if inner else f"{name} = {{}}")
-            else:
-                lines.append(f"{name} = {_toml(value)}")
+        lines = [f"{name} = {_toml(value)}" for name, value in self.as_data().items()]
         return "\n".join(lines) + "\n"
+
+    def as_data(self) -> dict[str, Any]:
+        """Every figure, for files and JSON."""
+        data = {f.name: getattr(self, f.name) for f in fields(self)}
+        return data | {"fusion": self.fusion.as_data()}
 
 
 _POSITIVE = (
@@ -176,12 +180,19 @@ _NOT_NEGATIVE = (
 def _toml(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(str, value))}]"
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{_toml_key(k)} = {_toml(v)}" for k, v in value.items())
+        return f"{{ {inner} }}" if inner else "{}"
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
         return f'"{escaped}"'
     return repr(value)
+
+
+def _toml_key(name: str) -> str:
+    return name if name.replace("_", "").isalnum() else _toml(name)
 
 
 def _wrong(spec: DeviceSpec, what: str, got: Any, want: str) -> PartitionError:

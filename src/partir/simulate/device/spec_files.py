@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from partir.errors import PartitionError
+from partir.simulate.device.fusion_policy import policy_from_data
 from partir.simulate.device.spec import NEEDED, DeviceSpec
 
 
@@ -31,6 +32,8 @@ def spec_from_data(data: Mapping[str, Any], where: str) -> DeviceSpec:
     values = dict(data)
     if isinstance(values.get("matrix_tile"), list):
         values["matrix_tile"] = tuple(values["matrix_tile"])
+    if "fusion" in values:
+        values["fusion"] = policy_from_data(values["fusion"], where)
     return DeviceSpec(**values)
 
 

@@ -1,8 +1,8 @@
-"""What a back end would launch: ops fused into kernels, values kept in memory.
+"""Ops fused into kernels, as a device's `FusionPolicy` says.
 
-XLA fuses an op into those that read it, and computes it again in each of them, unless
-it is costly or one of its readers wants it in memory. The same is done here with a
-pass over the ops from last to first, and one from first to last.
+A compiler fuses an op into those that read it, and computes it again in each of them,
+unless it is costly or one of its readers wants it in memory. The same is done here with
+a pass over the ops from last to first, and one from first to last.
 """
 
 from __future__ import annotations
@@ -10,13 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import chain
-from typing import NamedTuple
 
+from partir.rules.traits import Role
+from partir.simulate.device.fusion_policy import FusionPolicy
+from partir.simulate.kernels.facts import Facts, facts_of
 from partir.simulate.kernels.kernel import Kernel, Kernels
-from partir.simulate.kernels.roles import Role, repeats, role_of, window_bytes
-from partir.simulate.kernels.work import Work, work_of
 from partir.spmd.program import (
-    SLICE,
     Block,
     Collective,
     Compute,
@@ -26,7 +25,11 @@ from partir.spmd.program import (
 )
 from partir.spmd.sweep import reads_of
 
-Homes = frozenset[int] | None
+ComputedIn = frozenset[int] | None
+"""Kernels that compute an op, each by the number of the op that it ends with.
+
+None for an op that ends a kernel of its own, and whose result is in memory.
+"""
 
 
 class Leaves(dict[int, tuple[int, ...]]):
@@ -38,31 +41,34 @@ class Leaves(dict[int, tuple[int, ...]]):
 
 
 _NOWHERE: frozenset[int] = frozenset()
-_MOST_HOMES = 8  # what more kernels than this would compute is kept
 
 
-class Facts(NamedTuple):
-    """What does not depend on where an op stands.
+class _Width:
+    """Values that each kernel reads so far, so that none reads too many."""
 
-    `window` is the bytes that it reads of its first operand, if not all of it.
-    """
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.reads: dict[int, set[int]] = {}
 
-    role: Role
-    work: Work
-    repeats: bool
-    window: float | None
-
-
-_FACTS = "facts"
-_SLICE = Facts(Role.CHEAP, Work(), False, 0.0)
+    def limited(self, number: int, op: SpmdOp, kernels: ComputedIn) -> ComputedIn:
+        """These kernels, or None if one of them would read too much with the op."""
+        wider = {
+            kernel: self.reads[kernel].difference(op.results).union(op.operands)
+            for kernel in kernels or ()
+        }
+        if kernels is None or any(len(reads) > self.most for reads in wider.values()):
+            self.reads[number] = set(op.operands)
+            return None
+        self.reads |= wider
+        return kernels
 
 
 class Fuser:
     """Makes kernels of blocks; what it learns of a nest stays with that."""
 
-    def __init__(self, program: SpmdProgram) -> None:
+    def __init__(self, program: SpmdProgram, policy: FusionPolicy) -> None:
         """Start with a program."""
-        self.program = program
+        self.program, self.policy = program, policy
         self.types = program.types
         self._bytes = [type_.bytes for type_ in program.types]
         self._windows: dict[int, tuple[int, ...]] = {}
@@ -73,63 +79,60 @@ class Fuser:
 
     def block(self, block: Block, outer: Leaves) -> Kernels:
         """Kernels of a block; `outer` says where values from outside lie."""
+        key, policy = self.policy.key, self.policy
         facts = [
-            (op.nest.cache.get(_FACTS) if type(op) is Compute else None)
-            or self.facts(op)
+            (op.nest.cache.get(key) if type(op) is Compute else None)
+            or facts_of(op, policy)
             for op in block.ops
         ]
-        homes = self._homes(block, facts)
-        return self._forward(block, facts, homes, outer)
-
-    def facts(self, op: SpmdOp) -> Facts | None:
-        """Role and work of an op; None for communication and control flow."""
-        if not isinstance(op, Compute):
-            sliced = isinstance(op, Collective) and op.kind == SLICE
-            return _SLICE if sliced else None
-        nest = op.nest
-        found = nest.cache.get(_FACTS)
-        if not isinstance(found, Facts):
-            found = Facts(
-                role_of(nest), work_of(nest), repeats(nest), window_bytes(nest)
-            )
-            nest.cache[_FACTS] = found
-        return found
+        return self._forward(block, facts, self._backward(block, facts), outer)
 
     # From last to first: who computes what
 
-    def _homes(self, block: Block, facts: list[Facts | None]) -> list[Homes]:
-        """Kernels (by op number) that each op is computed in; None if in its own."""
-        wanted: dict[int, Homes] = dict.fromkeys(block.results)
-        homes: list[Homes] = [None] * len(block.ops)
+    def _backward(self, block: Block, facts: list[Facts | None]) -> list[ComputedIn]:
+        """Kernels that each op is computed in."""
+        wanted: dict[int, ComputedIn] = dict.fromkeys(block.results)
+        computed: list[ComputedIn] = [None] * len(block.ops)
         roots: set[int] = set()
+        width = _Width(self.policy.most_operands) if self.policy.most_operands else None
         for number in range(len(block.ops) - 1, -1, -1):
             op, fact = block.ops[number], facts[number]
-            role = Role.OPAQUE if fact is None else fact.role
-            if role is Role.OPAQUE or role is Role.UPDATE:
+            if fact is None or fact.role is Role.OPAQUE or fact.role is Role.UPDATE:
                 wanted.update(dict.fromkeys(reads_of(op)))
                 continue
-            home = wanted.get(op.results[0], _NOWHERE)
-            if role is Role.ROOT:
+            kernels = wanted.get(op.results[0], _NOWHERE)
+            if fact.role is Role.ROOT:
                 roots.add(number)
-                home = None
-            elif role is Role.VIEW:
-                home = home or None
-            elif not home:
-                home = None
-            elif len(home) > 1 and fact is not None and not fact.repeats:
-                # Costly ones are computed once. A reduction takes nothing into its
-                # kernel that others compute as well.
-                many = len(home) > _MOST_HOMES or not home.isdisjoint(roots)
-                home = None if many or role is Role.COSTLY else home
-            homes[number] = home
-            here = home or frozenset((number,))
+            if fact.role is Role.VIEW:
+                kernels = kernels or None
+            elif (
+                not kernels
+                or not fact.fused
+                or (len(kernels) > 1 and self._is_computed_once(fact, kernels, roots))
+            ):
+                kernels = None
+            if width is not None:
+                kernels = width.limited(number, op, kernels)
+            computed[number] = kernels
+            here = kernels or frozenset((number,))
             for value in op.operands:
                 known = wanted.get(value, _NOWHERE)
                 if known is not None:
                     wanted[value] = known | here if known else here
-            if home is None and role is Role.VIEW:
+            if kernels is None and fact.role is Role.VIEW:
                 wanted[op.operands[0]] = None
-        return homes
+        return computed
+
+    def _is_computed_once(
+        self, fact: Facts, kernels: frozenset[int], roots: set[int]
+    ) -> bool:
+        """Whether an op that several kernels want is kept for them."""
+        if fact.repeats:
+            return False
+        policy = self.policy
+        if not fact.recomputed or len(kernels) > policy.most_kernels:
+            return True
+        return not policy.shared_with_reductions and not kernels.isdisjoint(roots)
 
     # From first to last: what is read
 
@@ -137,11 +140,11 @@ class Fuser:
         self,
         block: Block,
         facts: list[Facts | None],
-        homes: list[Homes],
+        computed: list[ComputedIn],
         leaves: Leaves,
     ) -> Kernels:
         leaves.update({value: (value,) for value in block.arguments})
-        flops, transcendentals = _work(facts, homes)
+        flops, transcendentals = _work(facts, computed)
         made: list[Kernel] = []
         for number, op in enumerate(block.ops):
             fact = facts[number]
@@ -149,7 +152,7 @@ class Fuser:
                 made.append(self._other(op, leaves))
                 for value in op.results:
                     leaves[value] = (value,)
-            elif homes[number] is not None or fact.role is Role.VIEW:
+            elif computed[number] is not None or fact.role is Role.VIEW:
                 found = _joined(leaves, op.operands)
                 if found and fact.window is not None:
                     self._windows[op.results[0]] = self._bases(found)
@@ -221,17 +224,17 @@ class Fuser:
 
 
 def _work(
-    facts: list[Facts | None], homes: list[Homes]
+    facts: list[Facts | None], computed: list[ComputedIn]
 ) -> tuple[list[float], list[float]]:
-    """Flops and transcendentals of each kernel; what is fused counts in each home."""
+    """Flops and transcendentals of each kernel, with all that is computed in it."""
     flops = [0.0] * len(facts)
     transcendentals = [0.0] * len(facts)
-    for number, (fact, home) in enumerate(zip(facts, homes, strict=True)):
+    for number, (fact, kernels) in enumerate(zip(facts, computed, strict=True)):
         if fact is None:
             continue
         done, costly, *_ = fact.work
         if done or costly:
-            for kernel in (number,) if home is None else home:
+            for kernel in (number,) if kernels is None else kernels:
                 flops[kernel] += done
                 transcendentals[kernel] += costly
     return flops, transcendentals

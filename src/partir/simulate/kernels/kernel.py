@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from partir.simulate.kernels.roles import Role
+from partir.rules.traits import Role
 from partir.spmd.program import Collective, SpmdOp
 from partir.spmd.regions import Move
 

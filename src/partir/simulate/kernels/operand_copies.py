@@ -1,60 +1,15 @@
-"""How matrix products read their operands, and which of them they copy first."""
+"""Operands that matrix products copy before they read them, as XLA does on CPUs."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
-from partir.ir.attributes import fields
-from partir.rules.nest import Nest
+from partir.rules.traits import Role
 from partir.simulate.kernels.kernel import Kernels
-from partir.simulate.kernels.roles import Role
+from partir.simulate.kernels.operand_layouts import copied_bytes
 from partir.spmd.program import Compute
 
-Form = tuple[int, ...]
-
 _COPYING = (Role.CHEAP, Role.COSTLY, Role.VIEW)
-
-
-def operand_forms(nest: Nest) -> tuple[Form | None, ...] | None:
-    """How a matrix product reads its operands; None for other ops.
-
-    None for an operand that is read as it is. Otherwise it is reshaped to a matrix (or
-    a batch of them) after its dimensions are put into this order.
-    """
-    if nest.signature.kind != "stablehlo.dot_general":
-        return None
-    numbers = fields(nest.attrs["dot_dimension_numbers"])
-    return tuple(
-        _form(
-            nest.operand_types[position].shape,
-            tuple(numbers.get(f"{side}_batching_dimensions", ())),
-            tuple(numbers.get(f"{side}_contracting_dimensions", ())),
-            last=side == "lhs",
-        )
-        for position, side in enumerate(("lhs", "rhs"))
-    )
-
-
-def copied_bytes(nest: Nest) -> tuple[int, ...]:
-    """Bytes of each operand of a matrix product that is read from a copy; else 0."""
-    forms = operand_forms(nest)
-    if not forms or not any(forms):
-        return ()
-    pairs = zip(nest.operand_types, forms, strict=True)
-    return tuple(type_.bytes if form else 0 for type_, form in pairs)
-
-
-def _form(
-    shape: Sequence[int], batch: Form, contracted: Form, last: bool
-) -> Form | None:
-    free = tuple(d for d in range(len(shape)) if d not in batch and d not in contracted)
-    leading = batch == tuple(range(len(batch)))
-    if leading and len(contracted) < 2 and len(free) < 2:
-        return None
-    order = (*batch, *free, *contracted) if last else (*batch, *contracted, *free)
-    moved = tuple(d for d in order if shape[d] > 1)
-    return () if list(moved) == sorted(moved) else order
 
 
 def with_copies(block: Kernels) -> Kernels:

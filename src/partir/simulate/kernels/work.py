@@ -20,7 +20,7 @@ from partir.ir.written import FLOPS, PRODUCTS
 from partir.rules.elementwise import FUSED
 from partir.rules.fused import Places, made_places
 from partir.rules.nest import Nest, nest_of
-from partir.simulate.kernels.op_names import canonical
+from partir.rules.op_names import canonical
 from partir.simulate.kernels.window_terms import (
     convolution_shape,
     convolution_taps,

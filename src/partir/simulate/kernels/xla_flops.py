@@ -11,13 +11,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 
 from partir.ir.types import TensorType
-from partir.simulate.kernels.fusion import Facts, Fuser
-from partir.simulate.kernels.operand_copies import operand_forms
-from partir.simulate.kernels.roles import Role, joins_reduction
+from partir.rules.traits import Role, joins_reduction
+from partir.simulate.device.fusion_policy import XLA_CPU
+from partir.simulate.kernels.facts import Facts, facts_of
+from partir.simulate.kernels.operand_layouts import operand_forms
 from partir.spmd.program import Block, Collective, Compute, Control, SpmdOp, SpmdProgram
 from partir.spmd.sweep import reads_of
+
+Types = Sequence[TensorType]
 
 _FUSED = (Role.CHEAP, Role.COSTLY, Role.VIEW)
 _SMALL = 4096  # elements: reductions of fewer are fused like other ops
@@ -25,25 +29,25 @@ _SMALL = 4096  # elements: reductions of fewer are fused like other ops
 
 def counted_flops(program: SpmdProgram, trip_count: int = 1) -> float:
     """Flops of one device; loops of unknown length run `trip_count` times."""
-    return _flops(Fuser(program), program.body, trip_count)
+    return _flops(program.types, program.body, trip_count)
 
 
-def _flops(fuser: Fuser, block: Block, trip_count: int) -> float:
-    copies = _Copies(fuser, block).count()
+def _flops(types: Types, block: Block, trip_count: int) -> float:
+    copies = _Copies(types, block).count()
     flops = 0.0
     for number, op in enumerate(block.ops):
         fact = copies.facts[number]
         if fact is not None:
             flops += fact.work.flops * copies.times[number]
         elif isinstance(op, Control):
-            flops += _control(fuser, op, trip_count)
+            flops += _control(types, op, trip_count)
         elif isinstance(op, Collective) and op.kind == "all_reduce":
-            flops += math.prod(fuser.types[op.result].shape)
+            flops += math.prod(types[op.result].shape)
     return flops
 
 
-def _control(fuser: Fuser, op: Control, trip_count: int) -> float:
-    inner = [_flops(fuser, block, trip_count) for block in op.blocks]
+def _control(types: Types, op: Control, trip_count: int) -> float:
+    inner = [_flops(types, block, trip_count) for block in op.blocks]
     if op.trips == 1:  # branches, or nothing at all
         return max(inner, default=0.0)
     return sum(inner) * (trip_count if op.trips is None else op.trips)
@@ -52,9 +56,9 @@ def _control(fuser: Fuser, op: Control, trip_count: int) -> float:
 class _Copies:
     """In how many kernels each op of a block is computed."""
 
-    def __init__(self, fuser: Fuser, block: Block) -> None:
-        self.block, self.types = block, fuser.types
-        self.facts: list[Facts | None] = [fuser.facts(op) for op in block.ops]
+    def __init__(self, types: Types, block: Block) -> None:
+        self.block, self.types = block, types
+        self.facts: list[Facts | None] = [facts_of(op, XLA_CPU) for op in block.ops]
         self.makers = {v: n for n, op in enumerate(block.ops) for v in op.results}
         self.reads = Counter(v for op in block.ops for v in reads_of(op))
         self.reads.update(block.results)

@@ -12,8 +12,8 @@ from functools import cached_property
 import numpy as np
 
 from partir.ir.types import TensorType
+from partir.rules.traits import Role
 from partir.simulate.kernels.kernel import Kernel, Kernels
-from partir.simulate.kernels.roles import Role
 from partir.simulate.memory.buffer_reuse import Buffer, Sizes, by_size, not_hosted
 from partir.spmd.program import Control
 

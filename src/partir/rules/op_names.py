@@ -9,7 +9,7 @@ _CHLO = frozenset(("next_after", "polygamma", "zeta"))
 
 
 def canonical(op: Signature) -> str:
-    """The kind under which the simulator's tables have this op.
+    """The kind under which tables of traits and costs have this op.
 
     chlo's broadcasting forms are those without; XLA's own functions, which come as
     custom calls, are chlo's.

@@ -1,4 +1,8 @@
-"""The table of how XLA's fusion treats each op kind."""
+"""Traits of op kinds: what they do to memory, and what they leave as it was.
+
+A trait is a fact about the op, the same for every device. What a compiler makes of it
+(what it fuses, what it computes again) is the device's `FusionPolicy`.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +13,17 @@ from partir.ir.core import Signature
 from partir.rules.elementwise import FUSED
 from partir.rules.fused import inside_of
 from partir.rules.nest import Nest, nest_of
-from partir.simulate.kernels.op_names import canonical
+from partir.rules.op_names import canonical
 
 
 class Role(IntEnum):
-    """What an op does to memory."""
+    """What an op does to memory; the higher ones decide where several are one op."""
 
     OPAQUE = 0  # reads and writes memory: a matrix product, a sort, a call
-    CHEAP = 1  # fused into each reader, computed again for each
-    COSTLY = 2  # fused into one reader, else computed once and kept
+    CHEAP = 1  # little work for each element: better computed again than read
+    COSTLY = 2  # enough work for each element that it should be done once
     VIEW = 3  # the same bytes under another shape
-    ROOT = 4  # takes what it reads into its kernel, and keeps its result
+    ROOT = 4  # a reduction: can be computed with what it reads, not with its readers
     UPDATE = 5  # writes into its first operand where nobody else needs that
 
 
@@ -64,7 +68,7 @@ _ROLES = _table()
 
 
 def role_of(nest: Nest) -> Role:
-    """Role of an op; kinds without an entry read and write memory.
+    """Role of an op; kinds without an entry are opaque.
 
     A transposed matrix is a view: products read it as it lies. Several ops in one are
     as costly as the costliest of them.
@@ -100,7 +104,7 @@ def changes_form(nest: Nest) -> bool:
 
 
 def is_light(nest: Nest) -> bool:
-    """Whether it is fused into what reads it."""
+    """Whether it does little: elementwise arithmetic, or moving data."""
     return role_of(nest) in (Role.CHEAP, Role.COSTLY, Role.VIEW)
 
 
@@ -133,5 +137,5 @@ _JOINING = frozenset(
 
 
 def joins_reduction(nest: Nest) -> bool:
-    """Whether a reduction takes the op into its kernel, if nobody else reads it."""
+    """Whether it is arithmetic that a reduction computes as it reads."""
     return nest.signature.kind in _JOINING

@@ -1,0 +1,125 @@
+"""`FusionPolicy`: how a device's compiler makes kernels of ops.
+
+What an op does to memory is a trait (`rules/traits.py`). What a compiler makes of that
+differs between back ends and is here: data, part of a device's spec.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
+
+from partir.errors import PartitionError, nearest
+from partir.rules.elementwise import FUSED
+from partir.rules.fused import inside_of
+from partir.rules.nest import Nest, nest_of
+from partir.rules.op_names import canonical
+from partir.rules.traits import Role, role_of
+
+Roles = frozenset[Role]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FusionPolicy:
+    """What fuses, what is computed again, how wide a kernel may grow.
+
+    Args:
+        name: what specs in files call it.
+        fused: roles of ops that are computed inside the kernels that read them. (A view
+            is always part of its readers; opaque ops and updates never are.)
+        recomputed: roles of ops that several kernels compute, each for itself; others
+            are computed once and kept.
+        most_kernels: what more kernels than this would compute is computed once.
+        most_operands: an op stays outside a kernel that would then read more values
+            than this; 0 for no limit.
+        shared_with_reductions: whether a reduction takes in what other kernels compute
+            as well.
+        roles: op kinds to which this compiler gives another role than their own.
+
+    Example:
+        >>> careful = FusionPolicy(name="careful", most_kernels=1)
+        >>> careful.as_data()["most_kernels"]
+        1
+    """
+
+    name: str = ""
+    fused: Roles = frozenset((Role.CHEAP, Role.COSTLY))
+    recomputed: Roles = frozenset((Role.CHEAP,))
+    most_kernels: int = 8
+    most_operands: int = 0
+    shared_with_reductions: bool = False
+    roles: tuple[tuple[str, Role], ...] = ()
+    key: str = field(init=False, repr=False, compare=False)
+    """What caches key on: equal for policies that do the same."""
+
+    def __post_init__(self) -> None:
+        """Check the figures, and find the key."""
+        for name in ("most_kernels", "most_operands"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 0:
+                raise PartitionError(
+                    f'fusion policy "{self.name}": {name} must be a whole number of at '
+                    f"least 0, got {value!r}"
+                )
+        own = (sorted(self.fused), sorted(self.recomputed), self.most_kernels)
+        more = (self.most_operands, self.shared_with_reductions, sorted(self.roles))
+        object.__setattr__(self, "key", f"fusion {own} {more}")
+
+    def role_of(self, nest: Nest) -> Role:
+        """Role that this compiler gives to an op."""
+        if not self.roles:
+            return role_of(nest)
+        if nest.signature.kind == FUSED:
+            inner = inside_of(nest.signature)
+            return max(self.role_of(nest_of(op.signature)) for op in inner)
+        given = dict(self.roles).get(canonical(nest.signature))
+        return role_of(nest) if given is None else given
+
+    def as_data(self) -> str | dict[str, Any]:
+        """Its name if it is built in, else all that it says; for files."""
+        if POLICIES.get(self.name) == self:
+            return self.name
+        data = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+        for name in ("fused", "recomputed"):
+            data[name] = [role.name.lower() for role in sorted(data[name])]
+        data["roles"] = {kind: role.name.lower() for kind, role in self.roles}
+        return data
+
+
+# Figures are those that XLA's CPU compiler was seen to follow.
+XLA = FusionPolicy(name="xla")
+XLA_CPU = FusionPolicy(name="xla_cpu")
+XLA_GPU = FusionPolicy(name="xla_gpu")
+XLA_TPU = FusionPolicy(name="xla_tpu")
+POLICIES = {policy.name: policy for policy in (XLA, XLA_CPU, XLA_GPU, XLA_TPU)}
+
+
+def policy_from_data(data: str | Mapping[str, Any], where: str) -> FusionPolicy:
+    """A policy by its name, or from a table; errors name what is not known."""
+    if isinstance(data, str):
+        return _one_of(POLICIES, data, "fusion policy", where)
+    known = {f.name: f for f in fields(FusionPolicy) if f.init}
+    values = dict(data)
+    for name in values:
+        _one_of(known, name, "field of a fusion policy", where)
+    for name in ("fused", "recomputed"):
+        if name in values:
+            values[name] = frozenset(_role(text, where) for text in values[name])
+    if "roles" in values:
+        named = values["roles"].items()
+        values["roles"] = tuple((kind, _role(text, where)) for kind, text in named)
+    return FusionPolicy(**values)
+
+
+def _role(text: str, where: str) -> Role:
+    return _one_of({role.name.lower(): role for role in Role}, text, "role", where)
+
+
+def _one_of(known: Mapping[str, T], name: str, what: str, where: str) -> T:
+    if name not in known:
+        raise PartitionError(
+            f'{where}: no {what} "{name}"; nearest: {nearest(name, known)}'
+        )
+    return known[name]

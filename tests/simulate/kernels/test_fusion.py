@@ -1,0 +1,91 @@
+"""What each part of a fusion policy changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import partir
+from partir.rules.traits import Role
+from partir.simulate.device.fusion_policy import XLA, FusionPolicy
+from partir.simulate.kernels.fusion import Fuser
+from partir.simulate.kernels.kernel import Kernel
+
+X = jax.ShapeDtypeStruct((64, 64), "float32")
+CHEAP, COSTLY = frozenset((Role.CHEAP,)), frozenset((Role.COSTLY,))
+
+
+def kernels(fn: Callable[..., Any], policy: FusionPolicy, count: int) -> list[Kernel]:
+    done = partir.partition(fn, {"B": 1}, [], args=(X,) * count)
+    return Fuser(done.spmd, policy).run().kernels
+
+
+def test_what_is_cheap_is_computed_again() -> None:
+    def two(x: Any) -> Any:
+        y = x * x
+        return jnp.tanh(y), jnp.sqrt(y)
+
+    assert [k.flops for k in kernels(two, XLA, 1)] == [64 * 64] * 2
+    once = kernels(two, replace(XLA, recomputed=frozenset()), 1)
+    assert [k.flops for k in once] == [64 * 64, 0, 0]
+    assert len(kernels(two, replace(XLA, most_kernels=1), 1)) == 3
+
+
+def test_what_is_costly_is_computed_once() -> None:
+    def two(x: Any) -> Any:
+        y = jnp.tanh(x)
+        return y + 1, y * 2
+
+    assert len(kernels(two, XLA, 1)) == 3
+    again = replace(XLA, recomputed=CHEAP | COSTLY)
+    assert [k.transcendentals for k in kernels(two, again, 1)] == [64 * 64] * 2
+    # The same by the kind of op instead of its role.
+    as_cheap = replace(XLA, roles=(("stablehlo.tanh", Role.CHEAP),))
+    assert len(kernels(two, as_cheap, 1)) == 2
+
+
+def test_what_does_not_fuse_has_a_kernel_of_its_own() -> None:
+    def chain(x: Any) -> Any:
+        return jnp.tanh(x + 1) * 2
+
+    assert len(kernels(chain, XLA, 1)) == 1
+    assert len(kernels(chain, replace(XLA, fused=CHEAP), 1)) == 2
+    assert len(kernels(chain, replace(XLA, fused=frozenset()), 1)) > 2
+
+
+def test_reductions_take_in_what_others_compute_too() -> None:
+    def two(x: Any) -> Any:
+        y = x * x
+        return y.sum(), jnp.tanh(y)
+
+    assert len(kernels(two, XLA, 1)) == 3
+    assert len(kernels(two, replace(XLA, shared_with_reductions=True), 1)) == 2
+
+
+@pytest.mark.parametrize("most", [2, 3, 4])
+def test_kernels_grow_no_wider_than_allowed(most: int) -> None:
+    def total(*xs: Any) -> Any:
+        found = xs[0]
+        for x in xs[1:]:
+            found = found + x
+        return found
+
+    (one,) = kernels(total, XLA, 8)
+    assert len(one.reads) == 8
+    limited = kernels(total, replace(XLA, most_operands=most), 8)
+    assert max(len(k.reads) for k in limited) == most
+    assert sum(k.flops for k in limited) == one.flops
+
+
+def test_what_one_policy_learnt_is_not_used_by_another() -> None:
+    done = partir.partition(lambda x: jnp.tanh(x) + 1, {"B": 1}, [], args=(X,))
+    opaque = replace(XLA, roles=(("stablehlo.tanh", Role.OPAQUE),))
+    counts = [len(Fuser(done.spmd, p).run().kernels) for p in (XLA, opaque, XLA)]
+    assert counts == [1, 2, 1]
+    spec = replace(partir.devices["tpu_v5e"], fusion=opaque)
+    assert done.estimate_on(spec).seconds > done.estimate_on("tpu_v5e").seconds
