@@ -45,18 +45,18 @@ def _bound(signature: inspect.Signature | None) -> inspect.Signature | None:
     """Without `self`."""
     if signature is None:
         return None
-    first, *others = signature.parameters.values() or [None]
-    if first is None or first.kind == _KINDS.VAR_POSITIONAL:
+    parameters = list(signature.parameters.values())
+    if not parameters or parameters[0].kind == _KINDS.VAR_POSITIONAL:
         return signature
-    return signature.replace(parameters=others)
+    return signature.replace(parameters=parameters[1:])
 
 
 def function_name(fn: Callable[..., Any]) -> str:
     """The function's name as programs and profiles show it."""
     inner = fn.func if isinstance(fn, functools.partial) else fn
     name = _own_name(inner)
-    if inspect.ismethod(inner) and name == "__call__":
-        return function_name(inner.__self__)
+    if name == "__call__" and hasattr(inner, "__self__"):
+        return _own_name(inner.__self__)
     behind = _wrapped(inner, _own_signature(inner))
     renamed = hasattr(inner, "__wrapped__") and name not in (
         _UNNAMED,
@@ -114,7 +114,7 @@ def wrong_call(
 
 def _signature_text(signature: inspect.Signature) -> str:
     """``params, x, *rest, train=…``: names alone, without types and defaults."""
-    stars = {_KINDS.VAR_POSITIONAL: "*", _KINDS.VAR_KEYWORD: "**"}
+    stars: dict[object, str] = {_KINDS.VAR_POSITIONAL: "*", _KINDS.VAR_KEYWORD: "**"}
     return ", ".join(
         f"{stars.get(p.kind, '')}{p.name}{'' if p.default is p.empty else '=…'}"
         for p in signature.parameters.values()
