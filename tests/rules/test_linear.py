@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import tests.rules.samples  # noqa: F401  (registers every family)
+from partir.rules.bounds import Known
 from partir.rules.linear import kinds, linear
+from partir.rules.monoids import identity
 from partir.rules.nest import nest_of
 from tests.rules.dense import with_dense_products
 from tests.rules.samples.sample import Sample, random_value, samples_of
@@ -19,16 +21,17 @@ from tests.rules.tiles import Local, compiled, equal
 
 @dataclass(frozen=True)
 class Claim:
-    """That a sample adds up over these operands, others being zero."""
+    """That a sample adds up over these operands, others being one number."""
 
     sample: Sample
     positions: frozenset[int]
-    zeros: frozenset[int]
+    splats: frozenset[int]
+    number: int
 
     def values(self, rng: np.random.Generator) -> Iterator[list[np.ndarray]]:
         """Operands: two summands, then their sum."""
         rest = [
-            np.zeros_like(value) if i in self.zeros else np.asarray(value)
+            np.full_like(value, self.number) if i in self.splats else np.asarray(value)
             for i, value in enumerate(self.sample.values)
         ]
         types = self.sample.signature.operands
@@ -42,16 +45,17 @@ def claims(sample: Sample) -> Iterator[Claim]:
     """What the table says of one or two operands together, in types that add well."""
     op = sample.signature
     operands = [i for i, t in enumerate(op.operands) if t.dtype not in ("i1", "bf16")]
-    for count in (1, 2):
-        for chosen in itertools.combinations(operands, count):
+    for count, number in itertools.product((1, 2), (0, 1)):
+        for chosen in map(frozenset, itertools.combinations(operands, count)):
             asked: set[int] = set()
 
-            def zero(position: int) -> bool:
+            def splat(position: int) -> str:
                 asked.add(position)  # noqa: B023
-                return True
+                monoid = "mul" if number else "sum"  # noqa: B023
+                return identity(monoid, op.operands[position])
 
-            if linear(op, frozenset(chosen), zero):
-                yield Claim(sample, frozenset(chosen), frozenset(asked - {*chosen}))
+            if linear(op, chosen, Known(splat, lambda _: 1.0)):
+                yield Claim(sample, chosen, frozenset(asked - chosen), number)
 
 
 @pytest.mark.parametrize("kind", kinds())
@@ -89,4 +93,4 @@ def test_adds_up(kind: str, x64: None) -> None:
 )
 def test_does_not_add_up(kind: str, label: str, positions: set[int]) -> None:
     sample = next(s for s in samples_of(kind) if label in s.label)
-    assert not linear(sample.signature, frozenset(positions), lambda _: False)
+    assert not linear(sample.signature, frozenset(positions))

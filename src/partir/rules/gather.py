@@ -21,7 +21,7 @@ from partir.rules.positions import (
 from partir.rules.registry import local_attrs, local_form, rule
 
 
-@rule("gather")
+@rule("gather", pieces=True)
 def gather(op: Signature) -> Iterator[Factor]:
     """``(v, d), (b, s, _) -> (b, s, d) sum=v``.
 

@@ -32,7 +32,7 @@ from partir.rules.positions import (
 from partir.rules.registry import local_attrs, local_form, rule
 
 
-@rule("dynamic_slice")
+@rule("dynamic_slice", pieces=True)
 def dynamic_slice(op: Signature) -> Iterator[Factor]:
     """``(v, d), (), () -> (_, d) sum=v`` where one of v and all of d are taken.
 

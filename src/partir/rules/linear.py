@@ -1,21 +1,69 @@
 """Which ops a sum may move through: ``op(all_reduce x) == all_reduce(op x)``.
 
-`linear(op, positions, zero)` tells whether the op, all operands but those at
-`positions` being equal on the whole group, adds up over them; `zero(i)` tells whether
-operand i is known to be zero everywhere.
+`linear(op, positions, known)` tells whether the op, all operands but those at
+`positions` being equal on the whole group, adds up over them. Integers and booleans do
+so within one type, where wrap-around is part of the arithmetic. Floats do so through
+what is linear by itself; through a factor only if it is finite for certain, since the
+parts of a sum may be zero where the sum is not, and ``0 * inf`` is nan.
+
+*Pieces* are parts of which one holds the element and all others nothing, as a look-up
+in tiles leaves them. They don't even move through products, unless what they are
+multiplied with is finite for certain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
-from partir.ir.core import Op, Signature
+from partir.ir.core import Lambda, Signature
 from partir.ir.types import dtype_bytes
+from partir.rules.bounds import (
+    NONE,
+    NOTHING,
+    Bounds,
+    Known,
+    bound_of,
+    divides,
+    is_float,
+    real_dtype,
+)
 from partir.rules.elementwise import FUSED
 from partir.rules.monoids import is_identity, monoid_of
 
-Zero = Callable[[int], bool]
-Linear = Callable[[Signature, frozenset[int], Zero], bool]
+
+class _Sum:
+    """A sum over operands of an op, and what may be asked of the others."""
+
+    def __init__(
+        self, op: Signature, positions: frozenset[int], known: Known, pieces: bool
+    ) -> None:
+        self.op, self.positions, self.known, self.pieces = op, positions, known, pieces
+        self.asked = False  # whether the answer depends on more than the op
+
+    def zero(self, position: int) -> bool:
+        """Whether an operand is zero everywhere."""
+        self.asked = True
+        literal = self.known.splat(position)
+        return is_identity("sum", self.op.operands[position], literal)
+
+    def finite(self, position: int) -> bool:
+        """Whether an operand is finite for certain; integers are."""
+        self.asked = True
+        floats = is_float(self.op.operands[position].dtype)
+        return not floats or self.known.bound(position) < NONE
+
+    def divisor(self, position: int) -> bool:
+        """Whether an operand is one number, which neither it nor its inverse exceed."""
+        self.asked = True
+        literal = self.known.splat(position)
+        return divides(self.op.operands[position], literal)
+
+    def over(self, *positions: int) -> bool:
+        """Whether it is over all of these, but for those that are zero."""
+        return all(i in self.positions or self.zero(i) for i in positions)
+
+
+Linear = Callable[[_Sum], bool]
 
 _table: dict[str, Linear] = {}
 
@@ -38,131 +86,208 @@ def adds_up(
     op: Signature,
     operands: Sequence[int],
     positions: frozenset[int],
-    splats: Mapping[int, str],
+    bounds: Bounds,
+    pieces: bool = False,
 ) -> bool:
-    """`linear` for an op on values, of which `splats` are one number everywhere."""
-
-    def zero(position: int) -> bool:
-        splat = splats.get(operands[position])
-        return is_identity("sum", op.operands[position], splat)
-
-    return linear(op, positions, zero)
+    """`linear` for an op on values of a program."""
+    return linear(op, positions, bounds.of_operands(operands), pieces)
 
 
-def linear(op: Signature, positions: frozenset[int], zero: Zero) -> bool:
-    """Whether a sum over the operands at `positions` moves through the op."""
+def linear(
+    op: Signature,
+    positions: frozenset[int],
+    known: Known = NOTHING,
+    pieces: bool = False,
+) -> bool:
+    """Whether a sum over the operands at `positions`, or of pieces, moves through."""
     found = _table.get(op.kind)
     if found is None:
         return False
-    key = "linear", positions
-    known: bool | None = op.cache.get(key)
-    if known is None:
-        asked = []
-
-        def noted(position: int) -> bool:
-            asked.append(position)
-            return zero(position)
-
-        known = found(op, positions, noted)
-        if not asked:  # else it depends on more than the op
-            op.cache[key] = known
-    return known
+    key = "linear", positions, pieces
+    answer: bool | None = op.cache.get(key)
+    if answer is None:
+        asked = _Sum(op, positions, known, pieces)
+        answer = _one_type(op, positions) and found(asked)
+        if not asked.asked:
+            op.cache[key] = answer
+    return answer
 
 
-@_linear("add", "subtract", "concatenate", "complex")
-def _all_operands(op: Signature, positions: frozenset[int], zero: Zero) -> bool:
-    return all(i in positions or zero(i) for i in range(len(op.operands)))
+def _one_type(op: Signature, positions: frozenset[int]) -> bool:
+    """Whether what is added stays in one type; products of floats may widen it.
+
+    A reduction keeps the precision that the source program adds in, or a better one.
+    """
+    after = real_dtype(op.results[0].dtype)
+    types = {real_dtype(op.operands[i].dtype) for i in positions}
+    if types == {after}:
+        return True
+    floats = all(is_float(dtype) for dtype in (*types, after))
+    narrow = any(dtype_bytes(dtype) > dtype_bytes(after) for dtype in types)
+    return op.kind in _PRODUCTS and floats and not narrow
 
 
-@_linear("multiply", "dot", "dot_general", "einsum", "convolution", "chlo.ragged_dot")
-def _one_operand(op: Signature, positions: frozenset[int], zero: Zero) -> bool:
-    """A product may give another type than it takes: never a narrower one."""
-    after = dtype_bytes(op.results[0].dtype)
-    before = max(dtype_bytes(op.operands[i].dtype) for i in positions)
-    return len(positions) == 1 and positions <= {0, 1} and before <= after
+# Elements that are only moved
 
 
-@_linear("negate", "transpose", "reshape", "reverse", "slice", "real", "imag", "fft")
-@_linear("broadcast", "chlo.conj")
-def _the_operand(op: Signature, positions: frozenset[int], zero: Zero) -> bool:
+@_linear("transpose", "reshape", "reverse", "slice", "real", "imag", "broadcast")
+def _the_operand(sum_: _Sum) -> bool:
     return True
 
 
-@_linear("dynamic_update_slice")
-def _both_written(op: Signature, positions: frozenset[int], zero: Zero) -> bool:
-    return positions <= {0, 1} and all(i in positions or zero(i) for i in (0, 1))
+@_linear("concatenate", "complex")
+def _all_operands(sum_: _Sum) -> bool:
+    return sum_.over(*range(len(sum_.op.operands)))
 
 
-@_linear("divide", "gather", "dynamic_slice", "broadcast_in_dim")
+@_linear("gather", "dynamic_slice", "broadcast_in_dim")
 @_linear("dynamic_broadcast_in_dim", "dynamic_reshape", "torch_index_select")
-def _first_operand(op: Signature, positions: frozenset[int], zero: Zero) -> bool:
-    floating = not op.results[0].dtype.startswith(("i", "ui"))
-    return positions == {0} and (op.name != "divide" or floating)
+def _first_operand(sum_: _Sum) -> bool:
+    return sum_.positions == {0}
+
+
+@_linear("dynamic_update_slice")
+def _both_written(sum_: _Sum) -> bool:
+    return sum_.positions <= {0, 1} and sum_.over(0, 1)
 
 
 @_linear("pad")
-def _padded_with_zero(op: Signature, positions: frozenset[int], zero: Zero) -> bool:
-    return positions == {0} and zero(1)
-
-
-@_linear("reduce", "reduce_window")
-def _summed(op: Signature, positions: frozenset[int], zero: Zero) -> bool:
-    single = len(op.operands) == 2 and monoid_of(op.lambdas[0]) == "sum"
-    return single and positions == {0} and zero(1)
-
-
-@_linear("scatter")
-def _scattered(op: Signature, positions: frozenset[int], zero: Zero) -> bool:
-    """Updates are added to the operand at places that are equal everywhere."""
-    single = len(op.operands) == 3 and monoid_of(op.lambdas[0]) == "sum"
-    both = all(i in positions or zero(i) for i in (0, 2))
-    return single and 1 not in positions and both
-
-
-@_linear("select_and_scatter")
-def _scattered_back(op: Signature, positions: frozenset[int], zero: Zero) -> bool:
-    return positions == {1} and monoid_of(op.lambdas[1]) == "sum" and zero(2)
-
-
-@_linear("triangular_solve")
-def _solved_for(op: Signature, positions: frozenset[int], zero: Zero) -> bool:
-    return positions == {1}
+def _padded_with_zero(sum_: _Sum) -> bool:
+    return sum_.positions == {0} and sum_.zero(1)
 
 
 @_linear("select")
-def _chosen(op: Signature, positions: frozenset[int], zero: Zero) -> bool:
-    return 0 not in positions and all(i in positions or zero(i) for i in (1, 2))
+def _chosen(sum_: _Sum) -> bool:
+    return 0 not in sum_.positions and sum_.over(1, 2)
 
 
 @_linear("convert")
-def _widened(op: Signature, positions: frozenset[int], zero: Zero) -> bool:
-    """Never narrower: a reduction keeps the precision that the source adds in."""
-    before, after = op.operands[0].dtype, op.results[0].dtype
-    return before == after
+def _kept(sum_: _Sum) -> bool:
+    """To the same type; `_one_type` saw to it."""
+    return True
+
+
+# Sums of elements
+
+
+@_linear("add", "subtract")
+def _added(sum_: _Sum) -> bool:
+    return sum_.over(0, 1)
+
+
+@_linear("reduce", "reduce_window")
+def _summed(sum_: _Sum) -> bool:
+    op = sum_.op
+    single = len(op.operands) == 2 and monoid_of(op.lambdas[0]) == "sum"
+    return single and sum_.positions == {0} and sum_.zero(1)
+
+
+@_linear("scatter")
+def _scattered(sum_: _Sum) -> bool:
+    """Updates are added to the operand at places that are equal everywhere."""
+    op = sum_.op
+    single = len(op.operands) == 3 and monoid_of(op.lambdas[0]) == "sum"
+    return single and 1 not in sum_.positions and sum_.over(0, 2)
+
+
+@_linear("select_and_scatter")
+def _scattered_back(sum_: _Sum) -> bool:
+    added = monoid_of(sum_.op.lambdas[1]) == "sum"
+    return sum_.positions == {1} and added and sum_.zero(2)
+
+
+@_linear("negate", "chlo.conj")
+def _negated(sum_: _Sum) -> bool:
+    return True
+
+
+# Factors: elements times a value that must be finite
+
+
+@_linear("multiply")
+def _scaled(sum_: _Sum) -> bool:
+    if len(sum_.positions) != 1:
+        return False
+    (place,) = sum_.positions
+    return sum_.finite(1 - place)
+
+
+@_linear("divide")
+def _divided(sum_: _Sum) -> bool:
+    return sum_.positions == {0} and sum_.divisor(1)
+
+
+# Products that are linear by themselves
+
+_PRODUCTS = frozenset(
+    f"{dialect}.{name}"
+    for dialect, names in (
+        ("stablehlo", ("dot", "dot_general", "einsum", "convolution")),
+        ("chlo", ("ragged_dot",)),
+    )
+    for name in names
+)
+
+
+@_linear(*_PRODUCTS)
+def _one_operand(sum_: _Sum) -> bool:
+    if len(sum_.positions) != 1 or not sum_.positions <= {0, 1}:
+        return False
+    (place,) = sum_.positions
+    return not sum_.pieces or sum_.finite(1 - place)
+
+
+@_linear("fft")
+def _transformed(sum_: _Sum) -> bool:
+    return not sum_.pieces
+
+
+@_linear("triangular_solve")
+def _solved_for(sum_: _Sum) -> bool:
+    """Where nothing is divided by: a zero on the diagonal divides zeros, too."""
+    unit = sum_.op.attrs.get("unit_diagonal") == "true"
+    return sum_.positions == {1} and unit and not sum_.pieces
+
+
+# Several ops as one
 
 
 @_linear(FUSED)
-def _all_inside(op: Signature, positions: frozenset[int], zero: Zero) -> bool:
+def _all_inside(sum_: _Sum) -> bool:
     """Every op that a summand reaches is linear."""
-    body = op.lambdas[0]
-    place = {value: position for position, value in enumerate(body.arguments)}
-    zeros = {o.results[0] for o in body.ops if not o.operands and _is_zero(o)}
-    summed = {body.arguments[position] for position in positions}
+    sum_.asked = True
+    body = sum_.op.lambdas[0]
+    known = _Inside(body, sum_.known)
+    summed = {body.arguments[position] for position in sum_.positions}
     for inner in body.ops:
         values = inner.operands
         found = frozenset(i for i, v in enumerate(values) if v in summed)
         if found:
-
-            def is_zero(i: int, values: tuple[int, ...] = values) -> bool:
-                known = values[i] in place and zero(place[values[i]])
-                return known or values[i] in zeros
-
-            if not linear(inner.signature, found, is_zero):
+            if not linear(inner.signature, found, known.of(values), sum_.pieces):
                 return False
             summed.update(inner.results)
     return True
 
 
-def _is_zero(constant: Op) -> bool:
-    splat = constant.signature.attrs["value"].partition(">")[0].removeprefix("dense<")
-    return is_identity("sum", constant.signature.results[0], splat)
+class _Inside:
+    """What is known of the values in a fused op."""
+
+    def __init__(self, body: Lambda, outside: Known) -> None:
+        places = enumerate(body.arguments)
+        self.splats = {value: outside.splat(i) for i, value in places}
+        self.bounds = {v: outside.bound(i) for i, v in enumerate(body.arguments)}
+        for op in body.ops:
+            (made,) = op.results
+            known = self.of(op.operands)
+            self.splats[made] = None if op.operands else _number(op.signature)
+            self.bounds[made] = bound_of(op.signature, known)
+
+    def of(self, values: tuple[int, ...]) -> Known:
+        return Known(
+            lambda i: self.splats[values[i]],
+            lambda i: self.bounds[values[i]],
+        )
+
+
+def _number(constant: Signature) -> str:
+    return constant.attrs["value"].partition(">")[0].removeprefix("dense<")

@@ -35,7 +35,7 @@ def rng_bit_generator_form(
     return state, slice_tile(nest, emitter, bits, position=2)
 
 
-@rule(DRAW)
+@rule(DRAW, pieces=True)
 def rng(op: Signature) -> Sequence[Factor]:
     """No loop to choose: it is inside `drawn_once` anyway."""
     return ()

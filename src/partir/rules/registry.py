@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from partir.ir.core import Signature
 from partir.rules.factor import Factor, notation
+from partir.rules.host import runs_once
 
 if TYPE_CHECKING:
     from partir.rules.local import LocalForm
@@ -26,14 +27,20 @@ _rules: dict[str, Rule] = {}
 _forms: dict[str, LocalForm] = {}
 _attrs: dict[str, LocalAttrs] = {}
 _names: dict[str, Names] = {}
+_pieces: set[str] = set()
 # Users' rules for custom calls, by `call_target_name`; they go before ours.
 target_rules: dict[str, Rule] = {}
 
 
-def rule(*kinds: str) -> Callable[[Rule], Rule]:
-    """Register the rule for these op kinds (without a dialect: StableHLO's)."""
+def rule(*kinds: str, pieces: bool = False) -> Callable[[Rule], Rule]:
+    """Register the rule for these op kinds (without a dialect: StableHLO's).
+
+    `pieces` says what its sums are of: one tile holds an element, the others nothing.
+    """
 
     def register(function: Rule) -> Rule:
+        if pieces:
+            _pieces.update(map(_full, kinds))
         for kind in map(_full, kinds):
             if kind in _rules:
                 raise ValueError(f"{kind} has a rule already: {_rules[kind].__name__}")
@@ -93,6 +100,11 @@ def _find(signature: Signature) -> Rule | None:
 def kinds() -> tuple[str, ...]:
     """All op kinds that have a rule."""
     return tuple(sorted(_rules))
+
+
+def sums_pieces(signature: Signature) -> bool:
+    """Whether what it leaves to be summed are pieces, each element in one of them."""
+    return signature.kind in _pieces or runs_once(signature)
 
 
 def has_rule(signature: Signature) -> bool:

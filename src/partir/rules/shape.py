@@ -170,7 +170,7 @@ def concatenate(op: Signature) -> Iterator[Factor]:
             yield Factor(size, (dim,) * len(op.operands), (dim,))
 
 
-@rule("slice")
+@rule("slice", pieces=True)
 def slice_rule(op: Signature) -> Iterator[Factor]:
     """``(i, v) -> (i, _) sum=v`` where one of v is taken.
 

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 
 from partir.ir.core import Op, Program, Region
 from partir.partition.state import State
-from partir.rules.linear import linear
+from partir.rules.bounds import Bounds
+from partir.rules.linear import adds_up
 from partir.rules.monoids import is_identity
 from partir.rules.nest import Nest, Tiling
+from partir.rules.registry import sums_pieces
 
 Axes = tuple[str, ...]
 
@@ -76,7 +78,7 @@ class _Finder:
         if not once or self.reads[tested] or not self._zero(init):
             return
         chain = self._follow(argument, out, body)
-        if chain is None or not chain.summands:
+        if chain is None or not chain.summands or not self._takes_pieces(chain):
             return
         axes = self._shared_axes(chain)
         if axes and self._worth_it(chain, axes):
@@ -152,8 +154,25 @@ class _Finder:
         plain = len(op.results) == 1 and not op.regions
         if not plain or self.reads[op.results[0]] != 1:
             return False
-        return linear(
-            op.signature, frozenset(positions), lambda i: self._zero(op.operands[i])
+        return self._adds_up(op, positions)
+
+    def _adds_up(self, op: Op, positions: set[int], pieces: bool = False) -> bool:
+        found = frozenset(positions)
+        bounds = Bounds.of(self.program)
+        return adds_up(op.signature, op.operands, found, bounds, pieces)
+
+    def _takes_pieces(self, chain: _Chain) -> bool:
+        """Whether no summand is of pieces, or they move through all of the chain."""
+        ops, producers = self.program.ops, self.program.producers
+        makers = [ops[producers[value]] for value in chain.summands]
+        if not any(op.regions or sums_pieces(op.signature) for op in makers):
+            return True
+        summed = set(chain.values)
+        return all(
+            self._adds_up(
+                op, {i for i, v in enumerate(op.operands) if v in summed}, True
+            )
+            for op in (ops[link] for link in chain.links)
         )
 
     def _zero(self, value: int) -> bool:

@@ -154,14 +154,16 @@ class TextEmitter:
         name: str,
         arguments: Sequence[Ssa],
         results: Sequence[Ssa],
-        attrs: Mapping[str, str],
+        attrs: Mapping[str, str] | None = None,
     ) -> str:
         """A module whose `main` has the lines so far as its body."""
         head = ", ".join(f"{a.name}: {a.type.text}" for a in arguments)
         outs = ", ".join(r.type.text for r in results)
         names = ", ".join(r.name for r in results)
         lines = [f"{alias} = {text}" for alias, text in self.aliases.items()]
-        shown = ", ".join(f"{key} = {_quoted(text)}" for key, text in attrs.items())
+        shown = ", ".join(
+            f"{key} = {_quoted(text)}" for key, text in (attrs or {}).items()
+        )
         lines += [
             f"module @{_symbol(name)}{f' attributes {{{shown}}}' if shown else ''} {{",
             f"func.func public @main({head}) -> ({outs}) {{",

@@ -49,7 +49,7 @@ class _Sequential(TextEmitter):
         self.region_ops(body)
         arguments = [self.env[v] for v in body.arguments]
         results = [self.env[port.value] for port in self.program.results]
-        return self.module(self.program.name, arguments, results, {})
+        return self.module(self.program.name, arguments, results)
 
     def index(self, axis: str) -> Ssa:
         """The loop counter of the op being emitted."""

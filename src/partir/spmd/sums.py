@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from partir.rules.bounds import Bounds
 from partir.rules.linear import adds_up
 from partir.rules.nest import Nest
+from partir.rules.registry import sums_pieces
 from partir.spmd.program import Collective, Compute, SpmdOp
 from partir.spmd.sweep import Sweep
 
@@ -19,6 +21,7 @@ class _Held:
 
     reduction: Collective
     edits: tuple[Edit, ...]
+    pieces: bool  # what it adds: one device has an element, the others nothing
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -48,7 +51,7 @@ def merge_sums(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
         if isinstance(op, Collective):
             reduces = op.kind in ("all_reduce", "reduce_scatter")
             if reduces and op.monoid == "sum" and sweep.reads[op.result] == 1:
-                held[op.result] = _Held(op, ((place, None),))
+                held[op.result] = _Held(op, ((place, None),), _of_pieces(sweep, op))
             continue
         if held.keys().isdisjoint(op.operands) or not isinstance(op, Compute):
             continue
@@ -67,8 +70,16 @@ def merge_sums(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
         else:
             edits = (*edits, (place, compute))
         if sweep.reads[reduction.result] == 1:
-            held[reduction.result] = _Held(reduction, edits)
+            pieces = all(h.pieces for h in found.values())
+            held[reduction.result] = _Held(reduction, edits, pieces)
     return [op for op in made if op is not None] if changed else ops
+
+
+def _of_pieces(sweep: Sweep, reduction: Collective) -> bool:
+    """Whether it may be: what a loop leaves is not known."""
+    assert reduction.cause.producer is not None  # arguments are no sums
+    op = sweep.program.program.ops[reduction.cause.producer]
+    return bool(op.regions) or sums_pieces(op.signature)
 
 
 def _moved(
@@ -78,7 +89,12 @@ def _moved(
     positions, signature = frozenset(held), op.nest.signature
     if len(op.results) != 1 or len({h.key for h in held.values()}) != 1:
         return None
-    if not adds_up(signature, op.operands, positions, sweep.splats):
+    program = sweep.program.program
+    sources, pieces = (
+        program.ops[op.node].operands,
+        any(h.pieces for h in held.values()),
+    )
+    if not adds_up(signature, sources, positions, Bounds.of(program), pieces):
         return None
     first = held[min(positions)].reduction
     target = _without_loops(op.nest, first, positions)

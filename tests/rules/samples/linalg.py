@@ -37,13 +37,13 @@ def cholesky(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
 @sample("triangular_solve")
 def triangular_solve(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
     """From the left and from the right; no batch, and one."""
-    for types, left, transposed in (
-        ("2x3x3xf64, 2x3x4xf64 -> 2x3x4xf64", "true", "NO_TRANSPOSE"),
-        ("2x3x3xf64, 2x4x3xf64 -> 2x4x3xf64", "false", "TRANSPOSE"),
-        ("4x4xf64, 4x4xf64 -> 4x4xf64", "true", "ADJOINT"),
+    for types, left, transposed, unit in (
+        ("2x3x3xf64, 2x3x4xf64 -> 2x3x4xf64", "true", "NO_TRANSPOSE", "false"),
+        ("2x3x3xf64, 2x4x3xf64 -> 2x4x3xf64", "false", "TRANSPOSE", "true"),
+        ("4x4xf64, 4x4xf64 -> 4x4xf64", "true", "ADJOINT", "false"),
     ):
         attrs = (
-            f"left_side = {left}, lower = true, unit_diagonal = false, "
+            f"left_side = {left}, lower = true, unit_diagonal = {unit}, "
             f"transpose_a = #stablehlo<transpose {transposed}>"
         )
         yield Sample(f"{types} {attrs}", written(kind, types, attrs))

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from partir.ir.core import Op, Program, Region
+from partir.rules.bounds import Bounds
 from partir.rules.fused import is_broadcast, is_conversion, is_pointwise
 from partir.rules.linear import adds_up
 from partir.rules.nest import nest_of
@@ -159,6 +160,7 @@ def _merging(program: Program) -> set[int]:
     """Ops where sums over devices that several operands may need become one."""
     pending: set[int] = set()
     found: set[int] = set()
+    bounds = Bounds.of(program)
     for index, op in enumerate(program.ops):
         signature, operands = op.signature, op.operands
         if op.regions:
@@ -167,7 +169,7 @@ def _merging(program: Program) -> set[int]:
         if any(factor.reduce == "sum" for factor in nest_of(signature).factors):
             pending.update(op.results)
         positions = frozenset(i for i, v in enumerate(operands) if v in pending)
-        if positions and adds_up(signature, operands, positions, program.splats):
+        if positions and adds_up(signature, operands, positions, bounds):
             pending.update(op.results)
             if len({operands[i] for i in positions}) > 1:
                 found.add(index)
