@@ -67,7 +67,7 @@ def test_mesh_sizes(size: Any) -> None:
 
 def test_mesh_names() -> None:
     assert message(lambda: partir.Mesh({"my axis": 4})) == (
-        "mesh axis 'my axis' is not a name: use letters, digits and _"
+        "mesh axis 'my axis' is not a name: use ASCII letters, digits and _"
     )
     assert message(lambda: partir.Mesh({})) == (
         "a mesh needs named axes with sizes, got {}; write for example "

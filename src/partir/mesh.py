@@ -34,9 +34,10 @@ class Mesh:
                 'write for example partir.Mesh({"B": 4, "M": 2})'
             )
         for name, size in axes.items():
-            if not isinstance(name, str) or not name.isidentifier():
+            plain = isinstance(name, str) and name.isidentifier() and name.isascii()
+            if not plain:  # others stop XLA, and the process with it
                 raise PartitionError(
-                    f"mesh axis {name!r} is not a name: use letters, digits and _"
+                    f"mesh axis {name!r} is not a name: use ASCII letters, digits and _"
                 )
             whole = hasattr(size, "__index__") and not isinstance(size, bool)
             if not whole or size < 1:

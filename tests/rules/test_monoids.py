@@ -11,6 +11,7 @@ from partir.ir.types import tensor
 from partir.rules.local import Ssa, binary, constant
 from partir.rules.monoids import (
     OPS,
+    additive,
     identity,
     is_identity,
     monoid_of,
@@ -27,6 +28,8 @@ CASES = (
     *((m, d) for m in ("and", "or") for d in (*INTEGERS, "i1")),
     *((m, "i1") for m in ("max", "min")),
     *((m, d) for m in ("sum", "mul") for d in ("complex<f64>", "complex<f32>")),
+    *((m, d) for m in ("sum", "mul", "max", "min") for d in ("i4", "ui4", "f4E2M1FN")),
+    *((m, "f8E8M0FNU") for m in ("mul", "max", "min")),
 )
 
 
@@ -35,12 +38,14 @@ def _extremes(dtype: str) -> np.ndarray:
     made = numpy_dtype(dtype)
     if made.kind == "b":
         return np.array([False, True])
-    if made.kind in "iu":
-        limits = np.iinfo(made)
+    if dtype.lstrip("u").startswith("i"):
+        limits = ml_dtypes.iinfo(made)
         return np.array([limits.min, limits.max, 0, 1, 5], made)
     if made.kind == "c":
         return np.array([1 + 2j, -3j, 0], made)
     limits = ml_dtypes.finfo(made)
+    if dtype == "f8E8M0FNU":
+        return np.array([limits.smallest_normal, limits.max, 1, 2, 4], made)
     return np.array([limits.min, limits.max, 0, 1, -1.5], made)
 
 
@@ -64,14 +69,21 @@ def test_identities_leave_everything_as_it_is(x64: None) -> None:
     assert not wrong
 
 
-def test_nothing_leaves_the_sign_of_a_zero() -> None:
-    type_ = tensor((2,), "f32")
-    emitter = Local()
-    value = emitter.argument(type_)
-    made = binary(emitter, "add", constant(emitter, type_, nothing(type_)), value)
-    text = emitter.module("zeros", emitter.arguments, [made])
-    (got,) = run(text, [type_], [np.array([0.0, -0.0], np.float32)])
-    assert np.signbit(got).tolist() == [False, True]
+def test_nothing_leaves_every_bit(x64: None) -> None:
+    """The sign of a zero among them, where a type has two."""
+    zeros = {d: np.array([0.0, -0.0], numpy_dtype(d)) for d in FLOATS}
+    powers = np.array([0, 254], np.uint8).view(numpy_dtype("f8E8M0FNU"))
+    values = {**zeros, "f8E8M0FNU": powers}
+    emitter, results = Local(), []
+    for dtype in values:
+        type_ = tensor((2,), dtype)
+        kind = OPS[additive(dtype)].removeprefix("stablehlo.")
+        none = constant(emitter, type_, nothing(type_))
+        results.append(binary(emitter, kind, none, emitter.argument(type_)))
+    text = emitter.module("nothing", emitter.arguments, results)
+    made = run(text, [r.type for r in results], list(values.values()))
+    for value, got in zip(values.values(), made, strict=True):
+        np.testing.assert_array_equal(got.view(np.uint8), value.view(np.uint8))
 
 
 @pytest.mark.parametrize(
@@ -124,6 +136,8 @@ def _region(op: str, dtype: str, swapped: bool = False) -> Lambda:
         ("multiply", "i1", "and"),
         ("subtract", "f32", None),
         ("xor", "i32", None),
+        ("add", "f8E8M0FNU", None),
+        ("maximum", "f8E8M0FNU", "max"),
     ],
 )
 def test_monoid_of_a_reducer(op: str, dtype: str, expected: str | None) -> None:

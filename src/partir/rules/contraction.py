@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from partir.ir.attributes import fields
 from partir.ir.core import Signature
 from partir.rules.factor import Factor
+from partir.rules.monoids import adding
 from partir.rules.registry import rule
 
 
@@ -27,8 +28,9 @@ def dot_general(op: Signature) -> Iterator[Factor]:
     for dim in free_dims(len(rhs), [p[1] for p in batch + contract]):
         yield Factor(rhs[dim], (None, dim), (result,))
         result += 1
-    for left, right in contract:
-        yield Factor(lhs[left], (left, right), (None,), "sum")
+    monoid = adding(op.results[0].dtype)
+    for left, right in contract if monoid else ():
+        yield Factor(lhs[left], (left, right), (None,), monoid)
 
 
 @rule("dot")
@@ -42,7 +44,9 @@ def dot(op: Signature) -> Iterator[Factor]:
     for dim, size in enumerate(right[1:], start=1):
         yield Factor(size, (None, dim), (result,))
         result += 1
-    yield Factor(left[-1], (len(left) - 1, 0), (None,), "sum")
+    monoid = adding(op.results[0].dtype)
+    if monoid:
+        yield Factor(left[-1], (len(left) - 1, 0), (None,), monoid)
 
 
 @rule("einsum")
@@ -61,8 +65,11 @@ def einsum(op: Signature) -> Iterator[Factor]:
     }
     for letter, size in sizes.items():
         dims = [side.find(letter) if letter in side else None for side in sides]
-        monoid = None if letter in out else "sum"
-        yield Factor(size, tuple(dims[:-1]), (dims[-1],), monoid)
+        monoid = adding(op.results[0].dtype)
+        if letter in out:
+            yield Factor(size, tuple(dims[:-1]), (dims[-1],))
+        elif monoid:
+            yield Factor(size, tuple(dims[:-1]), (None,), monoid)
 
 
 def dim_pairs(numbers: dict[str, tuple[int, ...]], which: str) -> list[tuple[int, int]]:

@@ -10,17 +10,18 @@ from partir.ir.attributes import i64_array, integer
 from partir.ir.core import Signature
 from partir.rules.factor import Factor
 from partir.rules.local import (
-    INDEX,
     Emitter,
     Ssa,
+    all_starts,
     binary,
     constant,
-    emit_default,
+    converted,
     padded,
+    place_type,
     sliced_at,
     tile_offset,
 )
-from partir.rules.monoids import identity
+from partir.rules.monoids import adding, identity
 from partir.rules.nest import Nest
 from partir.rules.registry import local_attrs, local_form, rule
 from partir.rules.window import Window, windows
@@ -67,7 +68,8 @@ def convolution(op: Signature) -> Iterator[Factor]:
 
     Groups of features or of batches are tiled instead of what they divide, and a
     spatial dimension is where no window reaches into another tile. A kernel as long as
-    the input is (the gradient of another kernel) is tiled together with it.
+    the input is (the gradient of another kernel) is tiled together with it; not if it
+    is reversed: then its first tile sees the last of the input.
     """
     dims = Dims.of(op)
     left, kernel = op.operands[0].shape, op.operands[1].shape
@@ -81,15 +83,18 @@ def convolution(op: Signature) -> Iterator[Factor]:
         yield Factor(dims.feature_groups, (f, o), (out_f,))
     elif dims.batch_groups == 1:
         yield Factor(kernel[o], (None, o), (out_f,))
-    if dims.feature_groups == 1:
-        yield Factor(kernel[i], (f, i), (None,), "sum")
+    monoid = adding(op.results[0].dtype)
+    if dims.feature_groups == 1 and monoid:
+        yield Factor(kernel[i], (f, i), (None,), monoid)
     for number, window in enumerate(dims.windows):
         spatial = str(number)
         x, k, y = dims.left[spatial], dims.kernel[spatial], dims.result[spatial]
         count = op.results[0].shape[y]
         yield Factor(_independent(window, left[x], count), (x, None), (y,))
-        together = window.plain and window.size * window.dilation == left[x]
-        yield Factor(window.size, (x if together else None, k), (None,), "sum")
+        as_long = window.plain and window.size * window.dilation == left[x]
+        together = as_long and not _reversed(op, number)
+        if monoid:
+            yield Factor(window.size, (x if together else None, k), (None,), monoid)
 
 
 def _independent(window: Window, whole: int, count: int) -> int:
@@ -141,14 +146,27 @@ def convolution_form(
         if loop.factor.operands == (None, dims.kernel[str(number)])
         and loop.factor.reduce
     ]
-    tiled = sorted(set(tiled))
-    if not tiled:
-        return emit_default(nest, emitter, operands)
     left, kernel = operands
-    attrs = _unpadded(nest, dims, tiled)
-    for number in tiled:
+    attrs = _unpadded(nest, dims, tiled) if tiled else dict(nest.attrs)
+    for number in sorted(set(tiled)):
         left = _seen(nest, emitter, dims, number, left)
+    if attrs.pop("window_reversal", None):
+        kernel = _turned(nest, emitter, dims, kernel)
     return emitter.op(nest.signature.kind, (left, kernel), nest.result_types, attrs)
+
+
+def _turned(nest: Nest, emitter: Emitter, dims: Dims, kernel: Ssa) -> Ssa:
+    """The kernel turned round by an op of its own.
+
+    XLA forgets about it where the kernel is as long as the input and there is one
+    feature, which may be so in a tile alone.
+    """
+    numbers = range(len(dims.windows))
+    turned = [dims.kernel[str(n)] for n in numbers if _reversed(nest.signature, n)]
+    if not turned:
+        return kernel
+    attrs = {"dimensions": i64_array(sorted(turned))}
+    return emitter.op("stablehlo.reverse", (kernel,), (kernel.type,), attrs)[0]
 
 
 def _unpadded(nest: Nest, dims: Dims, tiled: Sequence[int]) -> dict[str, str]:
@@ -175,16 +193,16 @@ def _seen(nest: Nest, emitter: Emitter, dims: Dims, number: int, left: Ssa) -> S
     first = tile_offset(nest, emitter, 1, k)
     assert first is not None
     if _reversed(nest.signature, number):
-        last = constant(emitter, INDEX, str(window.size - size))
+        last = constant(emitter, first.type, str(window.size - size))
         first = binary(emitter, "subtract", last, first)
-    step = constant(emitter, INDEX, str(window.dilation))
-    start = binary(emitter, "multiply", first, step)
+    type_ = place_type(left.type.shape[x])
+    step = constant(emitter, type_, str(window.dilation))
+    start = binary(emitter, "multiply", converted(emitter, first, type_.dtype), step)
     count = nest.result_types[0].shape[dims.result[str(number)]]
     length = (count - 1) * window.stride + (size - 1) * window.dilation + 1
     shape = list(left.type.shape)
-    shape[x] = length
-    zero = constant(emitter, INDEX, "0")
-    starts = [start if dim == x else zero for dim in range(len(shape))]
+    shape[x] = max(length, 0)
+    starts = all_starts(emitter, left.type, {x: start})
     return sliced_at(emitter, left, starts, shape)
 
 

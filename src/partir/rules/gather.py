@@ -63,7 +63,9 @@ def gather_form(
     tiled = tiled_dims(nest, lookup.single())
     if not tiled:
         return emit_default(nest, emitter, operands)
-    columns = Columns.of(emitter, signed(emitter, operands[1]), lookup.vector)
+    columns = Columns.of(
+        emitter, signed(emitter, operands[1], lookup.operand), lookup.vector
+    )
     masks = []
     for dim in tiled:
         if dim not in lookup.addressed:

@@ -14,8 +14,3 @@ def runs_once(op: Signature) -> bool:
     """Whether only one device may run it; the others get its results from there."""
     custom = op.kind == "stablehlo.custom_call"
     return custom and calls_host(op) and op.attrs.get("has_side_effect") == "true"
-
-
-def spreading_monoid(dtype: str) -> str:
-    """The monoid with which one device's result and the others' zeros make it."""
-    return "or" if dtype == "i1" else "sum"

@@ -19,7 +19,7 @@ from partir.rules.local import (
     sliced_at,
 )
 from partir.rules.lookup import marked, marks, tiled_dims
-from partir.rules.monoids import additive, identity
+from partir.rules.monoids import additive, anything
 from partir.rules.nest import Nest
 from partir.rules.positions import (
     all_of,
@@ -103,10 +103,11 @@ def dynamic_update_slice_form(
     part = _written_in_part(nest)
     margins = [size if dim in part else 0 for dim, size in enumerate(update.type.shape)]
     found = _local_starts(nest, emitter, starts, nest.signature.operands[1].shape)
-    starts, mask = found or ([signed(emitter, start) for start in starts], None)
+    whole = nest.signature.operands[0].shape
+    starts, mask = found or ([signed(emitter, s, whole) for s in starts], None)
     if part:
-        none, zero = [0] * len(margins), identity("sum", operand.type)
-        operand = padded(emitter, operand, margins, margins, none, zero)
+        none, filling = [0] * len(margins), anything(operand.type)
+        operand = padded(emitter, operand, margins, margins, none, filling)
         for dim in part:
             starts[dim] = _start_behind_margin(nest, emitter, starts[dim], dim)
     if mask is not None:
@@ -141,7 +142,7 @@ def _local_starts(
     ]
     if not single:
         return None
-    made = [signed(emitter, start) for start in starts]
+    made = [signed(emitter, start, whole) for start in starts]
     masks = []
     for dim in single:
         made[dim], mask = located(nest, emitter, made[dim], dim)

@@ -46,6 +46,11 @@ LocalForm = Callable[[Nest, Emitter, Sequence[Ssa]], tuple[Ssa, ...]]
 INDEX = tensor((), "i32")
 
 
+def place_type(size: int) -> TensorType:
+    """A scalar for places in a dimension of this size, and for sums of two or three."""
+    return INDEX if size < 2**29 else tensor((), "i64")
+
+
 def emit_default(
     nest: Nest, emitter: Emitter, operands: Sequence[Ssa]
 ) -> tuple[Ssa, ...]:
@@ -88,19 +93,35 @@ def tile_index(nest: Nest, emitter: Emitter, position: int, dim: int) -> Ssa | N
 
 def tile_offset(nest: Nest, emitter: Emitter, position: int, dim: int) -> Ssa | None:
     """First element of this iteration's tile along `dim`, None if it is not tiled."""
-    made = tile_index(nest, emitter, position, dim)
-    if made is None:
+    index = tile_index(nest, emitter, position, dim)
+    if index is None:
         return None
-    types = (*nest.operand_types, *nest.result_types)
-    size = constant(emitter, INDEX, str(types[position].shape[dim]))
-    return binary(emitter, "multiply", made, size)
+    wholes = (*nest.signature.operands, *nest.signature.results)
+    locals_ = (*nest.operand_types, *nest.result_types)
+    type_ = place_type(wholes[position].shape[dim])
+    size = constant(emitter, type_, str(locals_[position].shape[dim]))
+    return binary(emitter, "multiply", converted(emitter, index, type_.dtype), size)
 
 
 def tile_starts(nest: Nest, emitter: Emitter, position: int) -> list[Ssa]:
     """First element of this iteration's tile in every dimension."""
-    zero = constant(emitter, INDEX, "0")
-    rank = len((*nest.operand_types, *nest.result_types)[position].shape)
-    return [tile_offset(nest, emitter, position, dim) or zero for dim in range(rank)]
+    whole = (*nest.signature.operands, *nest.signature.results)[position]
+    starts = {
+        dim: start
+        for dim in range(len(whole.shape))
+        if (start := tile_offset(nest, emitter, position, dim)) is not None
+    }
+    return all_starts(emitter, whole, starts)
+
+
+def all_starts(emitter: Emitter, of: TensorType, given: Mapping[int, Ssa]) -> list[Ssa]:
+    """Starts in every dimension, in one type; zero where none is given."""
+    type_ = place_type(max(of.shape, default=0))
+    zero = constant(emitter, type_, "0")
+    return [
+        converted(emitter, given[dim], type_.dtype) if dim in given else zero
+        for dim in range(len(of.shape))
+    ]
 
 
 def spread(
@@ -144,7 +165,7 @@ def padded(
 ) -> Ssa:
     """`value` with `number` before, behind and between its elements."""
     shape = [
-        before + (size - 1) * (1 + between) + 1 + behind
+        before + size + max(size - 1, 0) * between + behind
         for size, before, behind, between in zip(
             value.type.shape, low, high, interior, strict=True
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from partir.rules.local import INDEX, Emitter, Ssa, compared, constant, selected
-from partir.rules.monoids import identity, is_identity
+from partir.rules.monoids import is_identity, neutral
 from partir.rules.nest import Loop, Nest
 
 
@@ -28,5 +28,5 @@ def _masked(loop: Loop, emitter: Emitter, operand: Ssa) -> Ssa:
     assert loop.factor.reduce is not None
     zero = constant(emitter, INDEX, "0")
     first = compared(emitter, emitter.index(loop.axis), "EQ", zero)
-    other = constant(emitter, operand.type, identity(loop.factor.reduce, operand.type))
+    other = constant(emitter, operand.type, neutral(loop.factor.reduce, operand.type))
     return selected(emitter, first, operand, other)

@@ -13,6 +13,12 @@ OPS = {
     "and": "stablehlo.and",
     "or": "stablehlo.or",
 }
+POWERS = "f8E8M0FNU"
+"""Powers of two and nothing else: no zero, no sign."""
+
+IDEMPOTENT = ("max", "min", "and", "or")
+"""Where it does not matter how often something counts."""
+
 _BY_OP = {kind: name for name, kind in OPS.items()}
 
 
@@ -20,6 +26,7 @@ def monoid_of(region: Lambda) -> str | None:
     """The monoid of a reducer that applies one op to its two arguments, else None.
 
     Bitwise `and` and `or` of integers have none: XLA's collectives take only booleans.
+    Nor has a sum without a zero. On booleans add is or, multiply is and.
     """
     if len(region.ops) != 1 or len(region.arguments) != 2 or len(region.results) != 1:
         return None
@@ -28,9 +35,11 @@ def monoid_of(region: Lambda) -> str | None:
         set(op.operands) == set(region.arguments) and op.results == region.results
     )
     found = _BY_OP.get(op.kind) if straight else None
-    if region.types[region.arguments[0]].dtype == "i1":
-        # On booleans add is or, multiply is and.
-        return {"sum": "or", "mul": "and"}.get(found or "", found)
+    dtype = region.types[region.arguments[0]].dtype
+    if found == "sum":
+        return adding(dtype)
+    if dtype == "i1":
+        return "and" if found == "mul" else found
     return None if found in ("and", "or") else found
 
 
@@ -51,22 +60,39 @@ def common_monoid(region: Lambda, count: int) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
+def adding(dtype: str) -> str | None:
+    """The monoid of additions: booleans have or, numbers without a zero none."""
+    return {"i1": "or", POWERS: None}.get(dtype, "sum")
+
+
 def additive(dtype: str) -> str:
     """The monoid that puts masked pieces together, each element being in one."""
-    return "or" if dtype == "i1" else "sum"
+    return {"i1": "or", POWERS: "max"}.get(dtype, "sum")
 
 
 def nothing(type_: TensorType) -> str:
-    """What pieces put together by `additive` hold where they have no element.
+    """What pieces put together by `additive` hold where they have no element."""
+    return neutral(additive(type_.dtype), type_)
 
-    For floating-point numbers it is -0, which leaves the sign of a zero as it is.
 
-    >>> nothing(tensor((), "f32")), nothing(tensor((), "i8"))
+def neutral(monoid: str, type_: TensorType) -> str:
+    """As `identity`, to the bit: a sum of floating-point numbers starts from -0.
+
+    That leaves the sign of a zero as it is: -0 + 0 is 0.
+
+    >>> neutral("sum", tensor((), "f32")), neutral("sum", tensor((), "i8"))
     ('-0.000000e+00', '0')
     """
-    zero = identity(additive(type_.dtype), type_)
+    number = identity(monoid, type_)
     signed = "f" in type_.dtype and not type_.dtype.endswith("FNUZ")
-    return zero.replace("0.000000e+00", "-0.000000e+00") if signed else zero
+    if monoid != "sum" or not signed:
+        return number
+    return number.replace("0.000000e+00", "-0.000000e+00")
+
+
+def anything(type_: TensorType) -> str:
+    """A number that every type has: for what is cut off or written over later."""
+    return identity("mul", type_)
 
 
 def reducer(monoid: str, dtype: str) -> Lambda:
@@ -127,11 +153,14 @@ _LARGEST = {
     "f6E2M3FN": "7.5",
     "f6E3M2FN": "28.0",
     "f4E2M1FN": "6.0",
+    POWERS: "0xFE",
 }
 
 
 def _infinity(dtype: str, negative: bool) -> str:
     bits = _INFINITIES.get(dtype)
+    if dtype == POWERS and negative:
+        return "0x00"
     if bits is None:
         return f"-{_LARGEST[dtype]}" if negative else _LARGEST[dtype]
     if not negative:

@@ -14,6 +14,7 @@ from partir.rules.local import (
     compared,
     constant,
     converted,
+    place_type,
     selected,
     sliced,
     spread,
@@ -23,24 +24,20 @@ from partir.rules.local import (
 from partir.rules.monoids import nothing
 from partir.rules.nest import Nest
 
-_SIGNED = {
-    "i8": "i32",
-    "i16": "i32",
-    "i32": "i32",
-    "i64": "i64",
-    "ui8": "i32",
-    "ui16": "i32",
-    "ui32": "i64",
-}
+_NARROW = ("i4", "i8", "i16", "i32", "ui4", "ui8", "ui16")
 
 
-def signed(emitter: Emitter, indices: Ssa) -> Ssa:
-    """Indices in a signed type that holds every tile's offset."""
+def signed(emitter: Emitter, indices: Ssa, sizes: Sequence[int]) -> Ssa:
+    """Indices into dimensions of these sizes, in a signed type that holds all places.
+
+    It also holds what a tile's offset or a margin adds or takes away.
+    """
+    wide = place_type(max(sizes, default=0)).dtype
     dtype = indices.type.dtype
     if dtype == "ui64":  # all of its upper half is out of range anyway
         limit = constant(emitter, indices.type, str(2**62))
         indices = binary(emitter, "minimum", indices, limit)
-    return converted(emitter, indices, _SIGNED.get(dtype, "i64"))
+    return converted(emitter, indices, wide if dtype in _NARROW else "i64")
 
 
 def clamped(emitter: Emitter, indices: Ssa, size: int) -> Ssa:

@@ -113,7 +113,8 @@ def ragged_dot_form(
     """
     dims = Ragged.of(nest.signature)
     left, right, sizes = operands
-    sizes = signed(emitter, sizes)
+    whole = nest.signature.operands[0].shape
+    sizes = signed(emitter, sizes, [whole[dims.ragged]])
     first_row = tile_offset(nest, emitter, 0, dims.ragged)
     if first_row is not None:
         rows = left.type.shape[dims.ragged]

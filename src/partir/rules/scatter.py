@@ -17,7 +17,7 @@ from partir.rules.local import (
     sliced,
 )
 from partir.rules.lookup import Lookup, marked, scatter_lookup, tiled_dims
-from partir.rules.monoids import common_monoid, identity, reducer
+from partir.rules.monoids import anything, common_monoid, reducer
 from partir.rules.nest import Nest
 from partir.rules.positions import Columns, is_tile, shifted, signed
 from partir.rules.registry import local_attrs, local_form, rule
@@ -84,8 +84,8 @@ def scatter_form(
 
 
 def _with_margins(emitter: Emitter, operand: Ssa, margins: Sequence[int]) -> Ssa:
-    none, zero = [0] * len(margins), identity("sum", operand.type)
-    return padded(emitter, operand, margins, margins, none, zero)
+    none, filling = [0] * len(margins), anything(operand.type)
+    return padded(emitter, operand, margins, margins, none, filling)
 
 
 def _scattered(
@@ -121,7 +121,7 @@ def _from_tile_start(nest: Nest, emitter: Emitter, indices: Ssa, lookup: Lookup)
     In any case of a type that holds them all: XLA's bounds for single updates overflow
     in a small one.
     """
-    indices = signed(emitter, indices)
+    indices = signed(emitter, indices, lookup.operand)
     part = tiled_dims(nest, lookup.part())
     single = tiled_dims(nest, lookup.single())
     addressed = [dim for dim in (*single, *part) if dim in lookup.addressed]

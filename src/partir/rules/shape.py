@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from partir.ir.attributes import i64_array, integer, ints
 from partir.ir.core import Signature
+from partir.ir.types import tensor
 from partir.rules.factor import Factor
 from partir.rules.local import (
     Emitter,
@@ -150,15 +151,20 @@ def iota(op: Signature) -> Iterator[Factor]:
 
 @local_form("iota", "dynamic_iota")
 def iota_form(nest: Nest, emitter: Emitter, operands: Sequence[Ssa]) -> tuple[Ssa, ...]:
-    """Count from the tile's offset."""
+    """Count from the tile's offset: in integers, which a sum does not round.
+
+    Integers of any type may wrap around before the sum, or behind it.
+    """
     attrs = {"iota_dimension": nest.attrs["iota_dimension"]}
-    (made,) = emitter.op("stablehlo.iota", (), nest.result_types, attrs)
-    dim = integer(attrs["iota_dimension"])
+    type_, dim = nest.result_types[0], integer(attrs["iota_dimension"])
     offset = tile_offset(nest, emitter, len(operands), dim)
     if offset is None:
-        return (made,)
-    offset = converted(emitter, offset, made.type.dtype)
-    return (binary(emitter, "add", made, spread(emitter, offset, made.type)),)
+        return emitter.op("stablehlo.iota", (), (type_,), attrs)
+    exact = type_.dtype.startswith(("i", "ui"))
+    dtype = type_.dtype if exact else offset.type.dtype
+    (count,) = emitter.op("stablehlo.iota", (), (tensor(type_.shape, dtype),), attrs)
+    offset = spread(emitter, converted(emitter, offset, dtype), count.type)
+    return (converted(emitter, binary(emitter, "add", count, offset), type_.dtype),)
 
 
 @rule("concatenate")

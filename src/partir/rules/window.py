@@ -20,7 +20,7 @@ from partir.rules.local import (
     emit_default,
     spread,
 )
-from partir.rules.monoids import OPS, common_monoid, identity
+from partir.rules.monoids import IDEMPOTENT, OPS, common_monoid, neutral
 from partir.rules.nest import Nest
 from partir.rules.registry import local_attrs, local_form, rule
 
@@ -82,14 +82,18 @@ def windows(op: Signature, sizes: Sequence[int]) -> list[Window]:
 def reduce_window(op: Signature) -> Iterator[Factor]:
     """``(i, k), () -> (i, _) sum=k`` where windows are side by side along i.
 
-    Along k one window covers all; there the initial value counts once.
+    Along k one window covers all; there the initial value counts once, which it does
+    not where it is padding too: a tile would have only its share of that.
     """
     count = len(op.results)
     inits = (None,) * count
+    slide = windows(op, ints(op.attrs["window_dimensions"]))
     monoid = common_monoid(op.lambdas[0], count)
+    if monoid not in IDEMPOTENT and not all(window.plain for window in slide):
+        monoid = None
     once = tuple(range(count, 2 * count))
     whole, results = op.operands[0].shape, op.results[0].shape
-    for dim, window in enumerate(windows(op, ints(op.attrs["window_dimensions"]))):
+    for dim, window in enumerate(slide):
         operands = (dim,) * count + inits
         if monoid and window.over_all(whole[dim], results[dim]):
             yield Factor(whole[dim], operands, (None,) * count, monoid, once)
@@ -99,11 +103,14 @@ def reduce_window(op: Signature) -> Iterator[Factor]:
 
 @local_attrs("reduce_window")
 def reduce_window_attrs(nest: Nest) -> dict[str, str]:
-    """A window over all of a dimension covers all of the tile."""
+    """A window over all of a dimension covers all of the tile; others stay."""
     attrs = dict(nest.signature.attrs)
-    sizes = ints(attrs["window_dimensions"])
-    local = map(min, sizes, nest.operand_types[0].shape)
-    return {**attrs, "window_dimensions": i64_array(local)}
+    sizes = list(ints(attrs["window_dimensions"]))
+    for loop in nest.loops:
+        dim = loop.factor.operands[0]
+        if loop.factor.reduce and dim is not None:
+            sizes[dim] = nest.operand_types[0].shape[dim]
+    return {**attrs, "window_dimensions": i64_array(sizes)}
 
 
 @local_form("reduce_window")
@@ -120,10 +127,10 @@ def reduce_window_form(
         return emit_default(nest, emitter, operands)
     count = len(nest.result_types)
     inits = operands[count:]
-    neutral = [
-        constant(emitter, init.type, identity(tiled[0], init.type)) for init in inits
+    empty = [
+        constant(emitter, init.type, neutral(tiled[0], init.type)) for init in inits
     ]
-    made = emit_default(nest, emitter, (*operands[:count], *neutral))
+    made = emit_default(nest, emitter, (*operands[:count], *empty))
     kind = OPS[tiled[0]].removeprefix("stablehlo.")
     return tuple(
         binary(emitter, kind, value, spread(emitter, init, value.type))

@@ -11,15 +11,26 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from partir.ir.attributes import EXPORTED, i64_array
+from partir.ir.attributes import EXPORTED
 from partir.ir.core import Location
 from partir.ir.garbage import collection_paused
 from partir.ir.types import TensorType, tensor
 from partir.mesh import Mesh
-from partir.rules.host import runs_once, spreading_monoid
-from partir.rules.local import INDEX, Ssa, binary, constant, emit_default
-from partir.rules.monoids import identity, reducer
+from partir.rules.host import runs_once
+from partir.rules.local import (
+    INDEX,
+    Ssa,
+    all_starts,
+    binary,
+    constant,
+    converted,
+    emit_default,
+    place_type,
+    sliced_at,
+)
+from partir.rules.monoids import nothing, reducer
 from partir.rules.nest import Nest
+from partir.spmd.carrying import carried, restored
 from partir.spmd.emit import TextEmitter
 from partir.spmd.kept import MakeText
 from partir.spmd.program import SLICE, Block, Collective, Compute, Control, SpmdProgram
@@ -99,11 +110,10 @@ class _Exporter(TextEmitter):
         return self.op("stablehlo.if", (first,), nest.result_types, regions=regions)
 
     def _nothing(self, type_: TensorType) -> Ssa:
-        """A token, or zeros."""
+        """A token, or what leaves the first device's numbers as they are."""
         if not type_.tensor:
             return self.op("stablehlo.create_token", (), (type_,))[0]
-        monoid = spreading_monoid(type_.dtype)
-        return constant(self, type_, identity(monoid, type_))
+        return constant(self, type_, nothing(type_))
 
     def control(self, op: Control) -> None:
         source = self.program.program.ops[op.node]
@@ -181,19 +191,18 @@ class _Exporter(TextEmitter):
             "all_to_all": self._all_to_all,
             "collective_permute": self._permute,
         }[op.kind]
-        self.env[op.result] = emit(op, operand, type_)
+        if op.kind != SLICE:
+            operand = carried(self, operand, op.monoid)
+        made = emit(op, operand, tensor(type_.shape, operand.type.dtype))
+        self.env[op.result] = restored(self, made, type_.dtype, op.monoid)
 
     def _all_slice(self, op: Collective, operand: Ssa, type_: TensorType) -> Ssa:
-        index = self.flat_index(op.axes)
-        offset = binary(
-            self, "multiply", index, constant(self, INDEX, str(type_.shape[op.dim]))
-        )
-        zero = constant(self, INDEX, "0")
-        starts = [offset if d == op.dim else zero for d in range(len(type_.shape))]
-        attrs = {"slice_sizes": i64_array(type_.shape)}
-        return self.op("stablehlo.dynamic_slice", (operand, *starts), (type_,), attrs)[
-            0
-        ]
+        index, whole = self.flat_index(op.axes), operand.type
+        place = place_type(whole.shape[op.dim])
+        size = constant(self, place, str(type_.shape[op.dim]))
+        start = binary(self, "multiply", converted(self, index, place.dtype), size)
+        starts = all_starts(self, whole, {op.dim: start})
+        return sliced_at(self, operand, starts, type_.shape)
 
     def _all_gather(self, op: Collective, operand: Ssa, type_: TensorType) -> Ssa:
         attrs = {"all_gather_dim": f"{op.dim} : i64", **self._group(op.axes)}
@@ -224,8 +233,9 @@ class _Exporter(TextEmitter):
         def pairs() -> np.ndarray:
             return permutation(self.mesh, op.axes, op.order)
 
+        alias = alias_of("pairs", op.axes, op.order)
         attrs = {
-            "source_target_pairs": self._dense("pairs", op.axes + op.order, pairs),
+            "source_target_pairs": self._dense(alias, pairs),
             "channel_handle": self._next_channel(),
         }
         return self.op("stablehlo.collective_permute", (operand,), (type_,), attrs)[0]
@@ -234,9 +244,8 @@ class _Exporter(TextEmitter):
         if self.mesh.size > DENSE_LIMIT:
             groups = self._by_axes(axes)
         else:
-            groups = self._dense(
-                "groups", axes, lambda: replica_groups(self.mesh, axes)
-            )
+            alias = alias_of("groups", axes)
+            groups = self._dense(alias, lambda: replica_groups(self.mesh, axes))
         attrs = {"replica_groups": groups, "channel_handle": self._next_channel()}
         return {**attrs, "use_global_device_ids": "unit"} if global_ids else attrs
 
@@ -246,7 +255,7 @@ class _Exporter(TextEmitter):
 
     def _by_axes(self, axes: tuple[str, ...]) -> str:
         """Replica groups spelled by mesh axes."""
-        alias = f"#axes_{'_'.join(axes)}"
+        alias = alias_of("axes", axes)
         if alias not in self.aliases:
             mesh = ", ".join(
                 f'#stablehlo.mesh_axis<name = "{name}", size = {size}>'
@@ -259,11 +268,8 @@ class _Exporter(TextEmitter):
             )
         return alias
 
-    def _dense(
-        self, name: str, axes: tuple[str, ...], make: Callable[[], np.ndarray]
-    ) -> str:
-        """An alias for numbers of devices, made once for each tuple of axes."""
-        alias = f"#{name}_{'_'.join(axes)}"
+    def _dense(self, alias: str, make: Callable[[], np.ndarray]) -> str:
+        """Numbers of devices under an alias, made once."""
         if alias not in self.aliases:
             values = make()
             shape = "x".join(map(str, values.shape))
@@ -273,6 +279,17 @@ class _Exporter(TextEmitter):
                 text = f"dense<{values.item()}> : tensor<{shape}xi64>"
             self.aliases[alias] = text
         return alias
+
+
+def alias_of(kind: str, *groups: Sequence[str]) -> str:
+    """A name in MLIR for tuples of axes, whose own names hold no "-".
+
+    >>> alias_of("groups", ["data", "model"]), alias_of("groups", ["data_model"])
+    ('#groups_data-model', '#groups_data_model')
+    >>> alias_of("pairs", ["a", "b"], ["b", "a"])
+    '#pairs_a-b--b-a'
+    """
+    return f"#{kind}_{'--'.join('-'.join(axes) for axes in groups)}"
 
 
 def replica_groups(mesh: Mesh, axes: Sequence[str]) -> np.ndarray:

@@ -15,7 +15,8 @@ from partir.ir.trips import trip_count
 from partir.ir.types import TensorType
 from partir.mesh import Mesh
 from partir.partition.state import State
-from partir.rules.host import runs_once, spreading_monoid
+from partir.rules.host import runs_once
+from partir.rules.monoids import additive
 from partir.rules.nest import Nest, Tiling
 from partir.spmd.carried import delay_carried_sums
 from partir.spmd.program import (
@@ -205,7 +206,7 @@ class _Lowering:
         """A result with the reductions that its loops leave, spread if made once."""
         type_ = self.program.types[source]
         if runs_once(self.program.ops[index].signature) and type_.tensor:
-            monoid = spreading_monoid(type_.dtype)
+            monoid = additive(type_.dtype)
             everywhere = [(axis, monoid) for axis in self.mesh]
             value = self.reduce(value, source, everywhere, index)
         pending = self.nests[index].pending[position]

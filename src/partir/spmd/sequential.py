@@ -22,7 +22,7 @@ from partir.ir.core import Op, Region
 from partir.ir.types import tensor
 from partir.partition.state import State
 from partir.rules.local import INDEX, Ssa, binary, constant, tile_starts
-from partir.rules.monoids import OPS, identity
+from partir.rules.monoids import OPS, anything, neutral
 from partir.rules.nest import Nest
 from partir.rules.shape import slice_tile
 from partir.spmd.emit import TextEmitter
@@ -123,8 +123,9 @@ class _Sequential(TextEmitter):
     def _starts(self, nest: Nest) -> list[Ssa]:
         """Whole results before the first iteration."""
         return [
-            constant(self, type_, identity(_monoid(nest, position) or "sum", type_))
+            constant(self, type_, neutral(monoid, type_) if monoid else anything(type_))
             for position, type_ in enumerate(nest.signature.results)
+            for monoid in [_monoid(nest, position)]
         ]
 
     def _less(self, left: Ssa, right: Ssa) -> Ssa:

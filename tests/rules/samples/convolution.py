@@ -33,6 +33,25 @@ _CASES: tuple[tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]], ...]
         (4, 2, 2, 2),
         {"rhs_dilation": (2, 1), "padding": [(2, -1), (1, 0)]},
     ),
+    ("kernel longer than the input", (2, 2, 1, 2), (4, 1, 2, 2), {"padding": _NONE}),
+    (
+        "nothing to see, then padding",
+        (2, 0, 2, 2),
+        (4, 1, 2, 2),
+        {"padding": [(2, 2), (0, 0)], "lhs_dilation": (2, 1)},
+    ),
+    (
+        "holes, as long as the input",
+        (2, 8, 1, 2),
+        (4, 1, 2, 2),
+        {"rhs_dilation": (2, 1)},
+    ),
+    (
+        "cut to nothing",
+        (2, 4, 1, 2),
+        (4, 1, 2, 2),
+        {"window_strides": (3, 1), "padding": [(-2, 0), (0, 0)]},
+    ),
 )
 
 
@@ -45,7 +64,8 @@ def convolution(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
         options = _random_options(rng)
         signature = _convolution(kind, (2, 5, 4, 2), (2, 4, 2, 2), options)
         yield Sample(f"random {number}", signature, depth=1)
-    yield Sample("turned round", _turned_round(kind))
+    yield Sample("turned round", _turned_round(kind, (2, 4, 2, 2), (2, 2, 2, 4)))
+    yield Sample("as long, reversed", _turned_round(kind, (2, 4, 1, 2), (4, 1, 2, 2)))
     for stride in (1, 2):
         yield Sample(f"gradient of patches {stride}", _gradient(kind, stride))
 
@@ -83,9 +103,12 @@ def _random_options(rng: np.random.Generator) -> dict[str, Any]:
     }
 
 
-def _turned_round(kind: str) -> Signature:
-    """Dimensions in an unusual order and a kernel that is reversed along one."""
-    plain = _convolution(kind, (2, 4, 2, 2), (2, 2, 2, 4), {"padding": "SAME"})
+def _turned_round(
+    kind: str, left: tuple[int, ...], kernel: tuple[int, ...]
+) -> Signature:
+    """A kernel that is reversed along one dimension."""
+    padding = _NONE if left[1] == kernel[0] else "SAME"
+    plain = _convolution(kind, left, kernel, {"padding": padding})
     flags = "array<i1: true, false>"
     return Signature.of(
         kind,

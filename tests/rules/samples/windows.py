@@ -74,6 +74,21 @@ def _padded_or_dilated(kind: str) -> Iterator[Sample]:
             _attrs(window_dimensions=(1, 2), window_strides=(1, 3))
             + ", window_dilations = array<i64: 1, 2>",
         ),
+        (  # the start is padding too
+            "4x6xf64, f64 -> 1x6xf64",
+            _attrs(window_dimensions=(4, 3))
+            + ", padding = dense<[[0, 0], [1, 1]]> : tensor<2x2xi64>",
+        ),
+        (
+            "4x6xf64, f64 -> 1x11xf64",
+            _attrs(window_dimensions=(4, 1), base_dilations=(1, 2)),
+        ),
+        (  # larger than the map
+            "4x2xf64, f64 -> 4x2xf64",
+            _attrs(window_dimensions=(1, 3))
+            + ", padding = dense<[[0, 0], [1, 1]]> : tensor<2x2xi64>",
+        ),
+        ("4x2xf64, f64 -> 4x0xf64", _attrs(window_dimensions=(1, 3))),
     ):
         yield Sample(attrs, written(kind, types, attrs, region))
 
