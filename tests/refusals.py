@@ -22,7 +22,7 @@ def mlp(params: dict[str, Array], x: Array) -> Array:
     return jnp.tanh(x @ params["w1"]) @ params["w2"]
 
 
-LINE = f"{__file__}:{mlp.__code__.co_firstlineno + 1}"
+LINE = f"tests/refusals.py:{mlp.__code__.co_firstlineno + 1} (mlp)"
 ARGS: Any = (
     {
         "w1": jax.ShapeDtypeStruct((8, 16), "float32"),

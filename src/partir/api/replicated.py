@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from partir.ir.source import Location
 from partir.partition.state import State
 from partir.rules.registry import has_rule
 
@@ -17,7 +18,7 @@ class ReplicatedOp:
     kind: str
     axis: str
     reason: str
-    source: str
+    source: Location
 
     def __str__(self) -> str:
         """One line."""
@@ -38,7 +39,7 @@ def find_replicated(state: State) -> Iterator[ReplicatedOp]:
             if reason:
                 first = op.results[0] if op.results else -1
                 name = program.addresses.get(first, op.kind)
-                yield ReplicatedOp(name, op.kind, axis, reason, str(op.location))
+                yield ReplicatedOp(name, op.kind, axis, reason, op.location)
 
 
 def _reason(state: State, axis: str, node: int, conflict: bool) -> str:

@@ -17,7 +17,6 @@ from partir.frontend.static import as_static
 from partir.ir.core import (
     Annotation,
     Lambda,
-    Location,
     Op,
     Port,
     Program,
@@ -26,6 +25,7 @@ from partir.ir.core import (
     Tag,
     Tie,
 )
+from partir.ir.source import Location
 from partir.ir.types import TensorType
 
 CONE_LIMIT = 8

@@ -14,7 +14,8 @@ from jax._src.lib.mlir import ir
 from partir.errors import PartitionError
 from partir.frontend.reader import MANUAL
 from partir.ir.attributes import EXPORTED
-from partir.ir.core import Lambda, Location
+from partir.ir.core import Lambda
+from partir.ir.source import Location
 
 _LOCAL = frozenset(
     "stablehlo." + name

@@ -1,67 +1,131 @@
-"""MLIR locations -> `Location`: the user's innermost function and line."""
+"""MLIR locations -> `Location`: the user's innermost line, and the stack around it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from jax._src import core as jax_core
 from jax._src.lib.mlir import ir
 
-from partir.ir.core import Location
+from partir.ir.source import Frame, Location, framework_of
 
 _NOWHERE = Location()
+_FUNCTION = re.compile(r"[\w.<>]+")
 
 
 class Locations:
     """Reads each distinct location once.
 
-    Ops inlined from a call keep their own line where they have one, else the call's.
+    Ops inlined from a call have its stack behind their own. In `borrowed` functions,
+    which jax brings, they have it instead: jax traces those once for all their callers
+    and may leave the first one's lines in them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, borrowed: frozenset[str] = frozenset()) -> None:
         """Start with an empty call stack."""
-        self._known: dict[tuple[Any, int], Location] = {}
-        self._caller = _NOWHERE
+        self._borrowed = borrowed
+        self._known: dict[tuple[Any, int, bool], Location] = {}
+        self._stacks: dict[Any, tuple[Frame, ...]] = {}
+        self._caller, self._inside_borrowed = _NOWHERE, False
 
     def read(self, location: Any) -> Location:
         """The source place of an op."""
-        key = (location.attr, id(self._caller))  # kept alive by `_known` itself
+        # The caller is kept alive by `_known` itself.
+        key = (location.attr, id(self._caller), self._inside_borrowed)
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = self._parse(location)
         return found
 
     @contextmanager
-    def called_from(self, location: Any) -> Iterator[None]:
-        """While inside, ops without a line of their own take the call's."""
-        before, self._caller = self._caller, self.read(location)
+    def called_from(self, location: Any, function: str) -> Iterator[None]:
+        """While inside, ops are those of a function that is called here."""
+        before = self._caller, self._inside_borrowed
+        self._caller = self.read(location)
+        self._inside_borrowed = _is_among(function, self._borrowed)
         yield
-        self._caller = before
+        self._caller, self._inside_borrowed = before
 
     def _parse(self, location: Any) -> Location:
-        path = ""
-        if isinstance(location, ir.NameLoc):
-            path, location = location.name_str, location.child_loc
-        function, file, line = _frame(location)
+        path, location = _path(location)
         caller = self._caller
         if caller.path:
-            path = f"{caller.path}/{path.rpartition('/')[2]}"
-        if not file:
-            function, file, line = caller.function, caller.file, caller.line
-        return Location(function, file, line, path)
+            path = f"{caller.path}/{path}" if path else caller.path
+        frames = () if self._inside_borrowed else self._stack(location)
+        frames = _joined(frames, caller.frames)
+        own = (frame for frame in frames if framework_of(frame.file) is None)
+        frame = next(own, frames[0] if frames else Frame("", "", 0))
+        return Location(*frame, path, frames)
 
+    def _stack(self, location: Any) -> tuple[Frame, ...]:
+        """Frames, innermost first."""
+        found = self._stacks.get(location.attr)
+        if found is None:
+            found = self._stacks[location.attr] = self._frames(location)
+        return found
 
-def _frame(location: Any) -> tuple[str, str, int]:
-    """Innermost frame: (function, file, line)."""
-    function = ""
-    while isinstance(location, (ir.CallSiteLoc, ir.NameLoc)):
+    def _frames(self, location: Any) -> tuple[Frame, ...]:
+        function = ""
         if isinstance(location, ir.CallSiteLoc):
-            location = location.callee
-        else:
+            return _joined(self._stack(location.callee), self._stack(location.caller))
+        if isinstance(location, ir.FusedLoc):
+            return self._stack(location.locations[0]) if location.locations else ()
+        if isinstance(location, ir.NameLoc):
             function, location = location.name_str, location.child_loc
-    if isinstance(location, ir.FileLineColLoc):
-        return function, location.filename, location.start_line
-    if isinstance(location, ir.FusedLoc) and location.locations:
-        return _frame(location.locations[0])
-    return function, "", 0
+        if isinstance(location, ir.FileLineColLoc):
+            return (Frame(function, location.filename, location.start_line),)
+        return () if isinstance(location, ir.UnknownLoc) else self._stack(location)
+
+
+def _path(location: Any) -> tuple[str, Any]:
+    """The name stack on top of a location, and what is below it.
+
+    A name right above a line is a function's, unless it can't be one.
+    """
+    path = ""
+    while isinstance(location, ir.NameLoc):
+        name, child = location.name_str, location.child_loc
+        marked = path.endswith(":")  # "add:" above "jit(f)/add"
+        line = isinstance(child, ir.FileLineColLoc)
+        if line and not marked and _FUNCTION.fullmatch(name):
+            break
+        if path and not marked:
+            break
+        path, location = name, child
+    return path.removesuffix(":"), location
+
+
+def _joined(inner: tuple[Frame, ...], outer: tuple[Frame, ...]) -> tuple[Frame, ...]:
+    """Two parts of a stack, of which jax may have written the outer one twice."""
+    if not outer or inner[-len(outer) :] == outer:
+        return inner
+    return inner + outer
+
+
+def _is_among(function: str, names: frozenset[str]) -> bool:
+    """Whether a function's symbol, perhaps numbered, is one of these names."""
+    return function in names or re.sub(r"_\d+$", "", function) in names
+
+
+def borrowed_functions(jaxpr: Any) -> frozenset[str]:
+    """Names of the jitted functions in a jaxpr that jax brings, and nobody else."""
+    jaxs: set[str] = set()
+    others: set[str] = set()
+    seen: set[int] = set()
+
+    def walk(jaxpr: Any) -> None:
+        for eqn in jaxpr.eqns:
+            if eqn.primitive.name == "jit":
+                info = eqn.params["jaxpr"].jaxpr.debug_info
+                is_jaxs = framework_of(info.func_filename or "") == "jax"
+                (jaxs if is_jaxs else others).add(eqn.params["name"])
+            for inner in jax_core.jaxprs_in_params(eqn.params):
+                if id(inner) not in seen:
+                    seen.add(id(inner))
+                    walk(inner)
+
+    walk(jaxpr)
+    return frozenset(jaxs - others)

@@ -10,7 +10,8 @@ from jax._src.lib.mlir import ir
 from partir.errors import PartitionError
 from partir.frontend.locations import Locations
 from partir.ir.attributes import CALLED, shardings
-from partir.ir.core import Lambda, Location, Op, Signature
+from partir.ir.core import Lambda, Op, Signature
+from partir.ir.source import Location
 from partir.ir.types import TensorType, opaque_type, tensor
 
 # Ops that stand for their operand: annotations without a meaning of their own here.
@@ -32,13 +33,13 @@ _LAYOUTS = frozenset({"sdy.sharding", "mhlo.sharding"})
 class Reader:
     """Reads each distinct type, attribute and location of a module once."""
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: Any, borrowed: frozenset[str]) -> None:
         """Index the module's functions and meshes by their names."""
         self.functions: dict[str, Any] = {}
         for op in module.body.operations:
             if "sym_name" in op.attributes:
                 self.functions[ir.StringAttr(op.attributes["sym_name"]).value] = op
-        self.locations = Locations()
+        self.locations = Locations(borrowed)
         self._types: dict[Any, TensorType] = {}
         self._attrs: dict[Any, str] = {}
 

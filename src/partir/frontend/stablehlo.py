@@ -18,8 +18,8 @@ from partir.frontend.builder import Builder
 from partir.frontend.local import is_local, local_refusal, refuse_exported
 from partir.frontend.reader import MANUAL, MESH, RETURNS, TRANSPARENT, Reader
 from partir.ir.attributes import CALLED, shardings
-from partir.ir.core import Location
 from partir.ir.garbage import collection_paused
+from partir.ir.source import Location
 from partir.ir.types import TensorType
 
 _TRANSPARENT_CALLS = frozenset({"Sharding", "annotate"})
@@ -53,17 +53,20 @@ def _diagnosis(diagnostic: Any) -> str:
 
 
 @collection_paused
-def import_module(module: Any) -> Builder:
-    """Read a module's `main` into a builder, which `finish`es into a Program."""
+def import_module(module: Any, borrowed: frozenset[str] = frozenset()) -> Builder:
+    """Read a module's `main` into a builder, which `finish`es into a Program.
+
+    `borrowed` names functions of jax's own, whose lines are those of their callers.
+    """
     refuse_exported(module)
-    return _Importer(module).run()
+    return _Importer(module, borrowed).run()
 
 
 class _Importer(Reader):
     """Walks one module, from `main` into every call and region."""
 
-    def __init__(self, module: Any) -> None:
-        super().__init__(module)
+    def __init__(self, module: Any, borrowed: frozenset[str]) -> None:
+        super().__init__(module, borrowed)
         self.builder = Builder()
 
     def run(self) -> Builder:
@@ -158,7 +161,9 @@ class _Importer(Reader):
         block = callee.regions[0].blocks[0]
         operands = [env[v] for v in op.operands]
         inner = dict(zip(block.arguments, operands, strict=True))
-        with self.locations.called_from(op.location):
+        named = "sym_name" in callee.attributes
+        name = str(callee.attributes["sym_name"]).strip('"') if named else ""
+        with self.locations.called_from(op.location, name):
             results = self.block(block, inner)
         env.update(zip(op.results, results, strict=True))
 

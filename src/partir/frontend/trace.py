@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from jax._src import (
     source_info_util,
     xla_bridge,
 )
+from jax._src.interpreters.partial_eval import TracebackScope
 from jax.sharding import AbstractMesh, AxisType
 
 from partir.errors import PartitionError
@@ -27,10 +29,13 @@ from partir.frontend.arguments import Call, Fixed, merge_fixed
 from partir.frontend.carry import carry_ties
 from partir.frontend.keeping import Kept, keeping
 from partir.frontend.leaves import abstract, as_leaf, boxes, leaf_name, settings
+from partir.frontend.locations import borrowed_functions
 from partir.frontend.signature import function_name, named_signature, wrong_call
 from partir.frontend.stablehlo import import_module
 from partir.ir.core import Port, Program
 from partir.mesh import Mesh
+
+_STACK_LIMIT = 100  # frames; jax's own default
 
 # Ops are at the user's line, not at ours.
 for _folder in ("api", "frontend"):
@@ -72,8 +77,8 @@ def trace_call(
     platform: str | None = None,
 ) -> Traced:
     """Trace a function for one signature."""
-    lowered, outputs, captured, kept = _lower(fn, call, mesh, platform)
-    builder = import_module(lowered.compiler_ir())
+    lowered, borrowed, outputs, captured, kept = _lower(fn, call, mesh, platform)
+    builder = import_module(lowered.compiler_ir(), borrowed)
     builder.name = function_name(fn)
     assert builder.body is not None
     captured_avals = [_require(abstract(c)) for c in captured]
@@ -126,7 +131,7 @@ def _ports(
 
 def _lower(
     fn: Callable[..., Any], call: Call, mesh: Mesh | None, platform: str | None
-) -> tuple[Any, Outputs, tuple[Any, ...], Mapping[str, Kept]]:
+) -> tuple[Any, frozenset[str], Outputs, tuple[Any, ...], Mapping[str, Kept]]:
     found: list[Outputs] = []
 
     def flat(*leaves: Any) -> list[Any]:
@@ -160,9 +165,21 @@ def _lower(
         platforms: dict[str, Any] = {}
         if platform is not None:
             platforms = {"lowering_platforms": (platform,)}
-        with keeping() as table:
+        # The scope: who partitions the function is no part of its stacks.
+        with keeping() as table, _full_stacks(), TracebackScope():
             lowered = traced.lower(**platforms)
-        return lowered, found[0], captured, table.functions
+        borrowed = borrowed_functions(traced.jaxpr.jaxpr)
+        return lowered, borrowed, found[0], captured, table.functions
+
+
+@contextmanager
+def _full_stacks() -> Iterator[None]:
+    """Ops are lowered with their stacks, whatever the user set."""
+    with (
+        jax_config.include_full_tracebacks_in_locations(True),
+        jax_config.traceback_in_locations_limit(_STACK_LIMIT),
+    ):
+        yield
 
 
 def _trace(

@@ -13,26 +13,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
+from partir.ir.source import Location
 from partir.ir.types import TensorType
-
-
-@dataclass(frozen=True, slots=True)
-class Location:
-    """Where an op comes from: the user's function and line, and jax's name stack."""
-
-    function: str = ""
-    file: str = ""
-    line: int = 0
-    path: str = ""
-
-    def __str__(self) -> str:
-        """``model.py:12 (attention)``, as error messages show it."""
-        if not self.file:
-            return self.path or "an unknown place"
-        if self.file == "-":  # text that came from no file
-            return f"line {self.line}"
-        name = f" ({self.function})" if self.function else ""
-        return f"{self.file}:{self.line}{name}"
 
 
 class Signature:

@@ -105,7 +105,7 @@ class Requirements:
             return f'(by tactic "{name}")'
         via = self.names.node_name(self.state.graph, origin.node)
         op = self.state.graph.op(origin.node)
-        where = f" at {op.location.file}:{op.location.line}" if op else ""
+        where = f" at {op.location}" if op else ""
         return f'(by tactic "{name}", propagated through {via}{where})'
 
     def _before(self, view: Value, axis: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from partir.errors import nearest
 from partir.ir.core import Program
+from partir.ir.source import Location
 from partir.ir.types import numpy_name
 from partir.partition.graph import Graph
 from partir.partition.patterns import matcher, pattern_text
@@ -166,12 +167,18 @@ class Value:
         return len(self._names.program.uses.get(self.number, ()))
 
     @property
+    def location(self) -> Location:
+        """Where it is made: file, line, scope, all frames; empty for an argument."""
+        program = self._names.program
+        producer = program.producers.get(self.number)
+        return Location() if producer is None else program.ops[producer].location
+
+    @property
     def source(self) -> str:
         """Where it is made: the user's line, or that it is an argument."""
         program = self._names.program
-        producer = program.producers.get(self.number)
-        if producer is not None:
-            return str(program.ops[producer].location)
+        if self.number in program.producers:
+            return str(self.location)
         whose = "" if self.number in program.body.arguments else " of a loop or branch"
         return f"argument{whose}"
 
@@ -218,10 +225,16 @@ class OpView:
         return self._names.node_name(self._state.graph, self.node)
 
     @property
+    def location(self) -> Location:
+        """Where it was written: file, line, scope, all frames; empty if carried."""
+        op = self._state.graph.op(self.node)
+        return op.location if op else Location()
+
+    @property
     def source(self) -> str:
         """The user's line."""
-        op = self._state.graph.op(self.node)
-        return str(op.location) if op else "carried state"
+        carried = self._state.graph.op(self.node) is None
+        return "carried state" if carried else str(self.location)
 
     @property
     def rule(self) -> str:

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
 from partir.ir.attributes import ints
-from partir.ir.core import Lambda, Location, Op, Signature
+from partir.ir.core import Lambda, Op, Signature
+from partir.ir.source import Location
 from partir.ir.types import TensorType
 from partir.rules.elementwise import FUSED, POINTWISE
 from partir.rules.factor import Dim, Factor

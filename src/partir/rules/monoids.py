@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from partir.ir.core import Lambda, Location, Op, Signature
+from partir.ir.core import Lambda, Op, Signature
+from partir.ir.source import Location
 from partir.ir.types import TensorType, tensor
 
 OPS = {

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from partir.errors import PartitionError
 from partir.ir.attributes import CALLED
-from partir.ir.core import Lambda, Location
+from partir.ir.core import Lambda
+from partir.ir.source import Location
 from partir.ir.types import TensorType
 from partir.ir.written import KEPT
 from partir.rules.local import Ssa, emit_default

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from partir.ir.attributes import EXPORTED
-from partir.ir.core import Location
 from partir.ir.garbage import collection_paused
+from partir.ir.source import Location
 from partir.ir.types import TensorType, tensor
 from partir.mesh import Mesh
 from partir.rules.host import runs_once

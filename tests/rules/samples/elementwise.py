@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from partir.ir.core import Location, Op, Signature
+from partir.ir.core import Op, Signature
+from partir.ir.source import Location
 from partir.ir.types import tensor
 from partir.rules.elementwise import FUSED, TIE
 from partir.rules.fused import fuse
