@@ -24,10 +24,11 @@ _STANDARD = re.compile(r"[/\\]lib[/\\]python3(?:\.\d+)?[/\\](?!(?:site|dist)-pac
 _JITTED = re.compile(r"\bp?jit\([^()]*\)")
 _CONTROL = re.compile(r"\b(?:while/(?:body|cond)|cond/branch_\d+_fun)\b")
 _TRANSFORM = re.compile(r"\b(?:jvp|transpose|vmap|pmap|linearize)\(([^()]*)\)")
+_AGAIN = frozenset({"checkpoint", "remat2"})
 _CALLS = frozenset(
     (
-        "checkpoint closed_call core_call custom_jvp_call custom_vjp_call jit pjit "
-        "remat2 rematted_computation shard_map"
+        "closed_call core_call custom_jvp_call custom_vjp_call jit pjit "
+        "rematted_computation shard_map"
     ).split()
 )
 
@@ -117,15 +118,24 @@ def framework_of(file: str) -> str | None:
 
 @functools.cache
 def _scope(path: str) -> str:
-    path = _CONTROL.sub("", _JITTED.sub("", path.rpartition("/")[0]))
+    path, _, op = _CONTROL.sub("", _JITTED.sub("", path)).rpartition("/")
     count = 1
     while count:
-        path, count = _TRANSFORM.subn(r"!\1", path)
+        path, count = _TRANSFORM.subn(r"\1", path)
     found: list[str] = []
-    for part in path.split("/"):
-        name = part.lstrip("!")
-        if name != part and name in found:  # a backward pass says its path twice
-            del found[found.index(name) :]
-        if name and name not in _CALLS:
+    for name in path.split("/"):
+        if name in _AGAIN:
+            _drop_repetition(found)
+        elif name and name not in _CALLS:
             found.append(name)
+    if op in _AGAIN:
+        _drop_repetition(found)
     return "/".join(found)
+
+
+def _drop_repetition(names: list[str]) -> None:
+    """``net a b a b`` -> ``net a b``: what is computed again says its path twice."""
+    for count in range(len(names) // 2, 0, -1):
+        if names[-count:] == names[-2 * count : -count]:
+            del names[-count:]
+            return
