@@ -244,8 +244,13 @@ SHOW = ("show", "model.py:train_step", "--mesh", "B=4,M=2")
         (("show",), "partir show: the following arguments are required: MODEL"),
         (("paint",), "partir: argument COMMAND: invalid choice: 'paint'"),
         ((), "partir: the following arguments are required: COMMAND"),
-        (("demo", "--layers", "0"), "--layers and --steps must be at least 1"),
-        (("demo", "--layers", "two"), "argument --layers: invalid int value: 'two'"),
+        (
+            ("demo", "--layers", "0"),
+            "argument --layers: a whole number of at least 1 is needed, got '0'",
+        ),
+        (("demo", "--layers", "two"), "number of at least 1 is needed, got 'two'"),
+        ((*SHOW, "--memory"), "partir: --memory needs --device: one of "),
+        ((*SHOW, "--device", "a100", "--memory", "-3"), "is needed, got '-3'"),
     ],
 )
 def test_bad_input(
@@ -434,6 +439,18 @@ def test_search_as_json(capsys: pytest.CaptureFixture[str], folder: Path) -> Non
     found = json.loads(capsys.readouterr().out)
     assert found["fits"] is True
     assert found["evaluations"] <= 11
+
+
+def test_search_says_why_it_found_nothing(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    said = ["model.py:train_step", "--mesh", "B=7", "--device", "a100"]
+    assert main(["search", *said, "--evaluations", "9"]) == 0
+    assert (
+        "nothing is left to decide over B: every dimension" in capsys.readouterr().out
+    )
+    assert main(["search", *said, "--evaluations", "9", "--json"]) == 0
+    assert "does not divide by 7" in json.loads(capsys.readouterr().out)["reason"]
 
 
 def test_search_shows_what_may_be_decided(

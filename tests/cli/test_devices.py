@@ -58,7 +58,7 @@ def test_show_json(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> 
     [
         (["--device", "tpu_v5x"], 'no device "tpu_v5x"; nearest: '),
         (["--device", "none.toml"], "can't read none.toml"),
-        (["--memory"], "an estimate needs a device"),
+        (["--memory"], "--memory needs --device"),
     ],
 )
 def test_bad_device(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import random
 from concurrent.futures import ThreadPoolExecutor
@@ -185,7 +186,39 @@ def test_interrupted_it_returns_the_best_so_far() -> None:
     partition(tactic)
     assert tactic.found
     assert tactic.result is not None
-    assert tactic.result.evaluations < 100
+    assert 25 <= tactic.result.evaluations < 100
+
+
+@pytest.mark.parametrize(
+    ("figures", "cause"),
+    [
+        (
+            {"kernel_seconds": 1e-3},
+            "Starting its kernel takes 1 ms of it, however small they are: larger "
+            "arguments are worth dividing",
+        ),
+        (
+            {"kernel_seconds": 0.0, "collective_seconds": 1.0},
+            "It spends more on communication than it saves in computing",
+        ),
+    ],
+    ids=["start-up", "communication"],
+)
+def test_it_says_why_nothing_is_better(figures: dict[str, float], cause: str) -> None:
+    device = dataclasses.replace(partir.devices["a100"], **figures)
+    tactic = partir.AutomaticPartition("B", evaluations=20)
+    x = jax.ShapeDtypeStruct((16, 64), "float32")
+    for _ in ("searched", "taken again"):
+        done = partir.partition(
+            lambda x: (x * x).sum(), {"B": 4}, [tactic], args=(x,), device=device
+        )
+        assert not tactic.found
+        (note,) = done.steps[-1].notes
+        assert note.startswith(
+            "no decision over B makes it better. The best first one (inputs along the "
+            "dimension of 16 (x[0])) takes "
+        )
+        assert note.endswith(cause)
 
 
 def test_another_signature_takes_what_was_found_again() -> None:

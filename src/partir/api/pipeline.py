@@ -33,6 +33,7 @@ class Step:
     names: Values
     setting: Setting = field(default_factory=Setting)
     found: tuple[Any, ...] = ()  # manual tactics that an automatic one found
+    notes: tuple[str, ...] = ()  # what the tactic has to say of itself
 
     @cached_property
     def spmd(self) -> SpmdProgram:
@@ -93,11 +94,13 @@ def run_schedule(
         name = tactic_name(tactic)
         partition.tactics.append(name)
         partition.state.step = number
-        first = len(partition.actions)
+        before = len(partition.actions), len(partition.found), len(partition.notes)
         apply_tactic(partition, tactic)
-        actions = tuple(partition.actions[first:])
-        found = tuple(getattr(tactic, "found", ()))
-        steps.append(Step(name, partition.state.copy(), actions, names, setting, found))
+        actions = tuple(partition.actions[before[0] :])
+        found = tuple(partition.found[before[1] :])
+        notes = tuple(partition.notes[before[2] :])
+        state = partition.state.copy()
+        steps.append(Step(name, state, actions, names, setting, found, notes))
     if not steps:
         steps.append(Step("no tactic", partition.state, (), names, setting))
     return partition, steps

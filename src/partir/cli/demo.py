@@ -12,7 +12,7 @@ import numpy as np
 import partir
 from partir.cli import demo_model
 from partir.cli.sources import progress
-from partir.errors import PartirError, PartitionError
+from partir.errors import PartirError
 
 DEVICES = 8
 
@@ -35,8 +35,6 @@ def demo_schedule() -> list[partir.ManualPartition]:
 
 def run_demo(args: Namespace) -> None:
     """Tell the whole story."""
-    if args.layers < 1 or args.steps < 1:
-        raise PartitionError("--layers and --steps must be at least 1")
     _virtual_devices()
     mesh = partir.Mesh({"B": 4, "M": 2})
     with jax.enable_x64(True):

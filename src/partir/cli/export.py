@@ -5,19 +5,14 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 
-from partir.cli.sources import partition_arguments
-from partir.errors import PartitionError
+from partir.cli.sources import partition_arguments, require_device
 from partir.files import write_whole
-from partir.simulate.device.catalogue import devices
 
 
 def run_export(args: Namespace) -> None:
     """Write StableHLO or a timeline; nothing is left half-written."""
-    if args.to == "perfetto" and args.device is None:
-        raise PartitionError(
-            f"--to perfetto needs --device: one of {', '.join(devices)}, or a .toml "
-            "file"
-        )
+    if args.to == "perfetto":
+        require_device(args, "--to perfetto")
     partitioned = partition_arguments(args)
     if args.to == "perfetto":
         data = partitioned.estimate.perfetto().encode()

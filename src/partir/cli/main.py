@@ -15,6 +15,7 @@ from partir.cli.devices import add_devices
 from partir.cli.export import run_export
 from partir.cli.search import add_search_arguments
 from partir.cli.show import run_show
+from partir.cli.sources import at_least_one
 from partir.errors import PartirError
 
 _MODEL_HELP = (
@@ -80,8 +81,12 @@ def _add_demo(commands: _Commands) -> None:
         "devices, print the table after each tactic, run it, and compare with one "
         "device.",
     )
-    demo.add_argument("--layers", type=int, default=2, help="layers of the model (2)")
-    demo.add_argument("--steps", type=int, default=3, help="training steps to run (3)")
+    demo.add_argument(
+        "--layers", type=at_least_one, default=2, help="layers of the model (2)"
+    )
+    demo.add_argument(
+        "--steps", type=at_least_one, default=3, help="training steps to run (3)"
+    )
     demo.set_defaults(run=run_demo)
 
 
@@ -105,7 +110,7 @@ def _add_show(commands: _Commands) -> None:
     )
     show.add_argument(
         "--memory",
-        type=int,
+        type=at_least_one,
         nargs="?",
         const=20,
         metavar="N",

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from partir.api.partitioned import Partitioned
-from partir.cli.sources import partition_arguments
+from partir.cli.sources import partition_arguments, require_device
 from partir.errors import PartitionError
 from partir.files import write_whole
 from partir.mesh import Mesh
 from partir.search.methods.registry import METHODS
 from partir.search.problem import Problem
 from partir.search.result.decisions import actions_text
-from partir.simulate.device.catalogue import devices
 from partir.tactics.automatic import AutomaticPartition
 from partir.tactics.source import schedule_source, tactic_source
 
@@ -56,10 +55,7 @@ def add_search_arguments(search: ArgumentParser) -> None:
 
 def run_search(args: Namespace) -> None:
     """Search, print what was found, write it if asked to."""
-    if args.device is None:
-        raise PartitionError(
-            f"search needs --device: one of {', '.join(devices)}, or a .toml file"
-        )
+    require_device(args, "search")
     if args.show_actions:
         _show_actions(args)
         return
@@ -76,8 +72,7 @@ def run_search(args: Namespace) -> None:
         return
     print(partitioned)
     print()
-    nothing = f"no decision over {', '.join(auto.axes)} makes it better"
-    print("\n".join(map(tactic_source, auto.found)) or nothing)
+    print("\n".join(map(tactic_source, auto.found)) or auto.result.reason)
     print()
     print(f"{auto.result.evaluations} partitions tried")
     if args.output:
@@ -127,6 +122,7 @@ def _as_data(auto: AutomaticPartition) -> dict[str, Any]:
         "peak_bytes": outcome.peak_bytes,
         "fits": outcome.fits,
         "evaluations": auto.result.evaluations,
+        "reason": auto.result.reason,
         "tactics": [
             {
                 "name": tactic.name,

@@ -8,13 +8,15 @@ from dataclasses import asdict
 from typing import Any
 
 from partir.api.partitioned import Partitioned
-from partir.cli.sources import partition_arguments
+from partir.cli.sources import partition_arguments, require_device
 from partir.partition.values import Named, Value
 from partir.spmd.printer import tiling_text
 
 
 def run_show(args: Namespace) -> None:
     """Print the table, and what else was asked for."""
+    if args.memory:
+        require_device(args, "--memory")
     partitioned = partition_arguments(args)
     if args.json:
         print(json.dumps(_as_data(partitioned, args), indent=1))
@@ -50,7 +52,7 @@ def _alive(partitioned: Partitioned, most: int) -> list[str]:
 
 
 def _remarks(partitioned: Partitioned) -> list[str]:
-    """Ops computed whole, loops of unknown length, the importer's notes."""
+    """Ops computed whole, loops of unknown length, notes of tactics and importer."""
     lines = [f"whole: {op}" for op in partitioned.replicated_ops[:10]]
     hidden = len(partitioned.replicated_ops) - 10
     if hidden > 0:
@@ -59,6 +61,7 @@ def _remarks(partitioned: Partitioned) -> list[str]:
         f"loop of unknown length, counted once: {place}"
         for place in partitioned.unknown_trip_counts
     ]
+    lines += [f"{step.name}: {n}" for step in partitioned.steps for n in step.notes]
     return lines + [f"note: {note}" for note in partitioned.program.notes]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import sys
-from argparse import Namespace
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from pathlib import Path
@@ -18,6 +18,7 @@ import partir
 from partir.api.partitioned import Partitioned
 from partir.errors import PartirError, PartitionError, user_line
 from partir.mesh import Mesh
+from partir.simulate.device.catalogue import devices
 from partir.tactics.schedule import as_schedule
 
 
@@ -30,6 +31,21 @@ def progress(text: str) -> Iterator[None]:
         return
     with console.status(text):
         yield
+
+
+def require_device(args: Namespace, what: str) -> None:
+    """What is estimated needs a device: say so before anything is computed."""
+    if args.device is None:
+        raise PartitionError(
+            f"{what} needs --device: one of {', '.join(devices)}, or a .toml file"
+        )
+
+
+def at_least_one(text: str) -> int:
+    """A count on the command line."""
+    if not text.isdigit() or int(text) < 1:
+        raise ArgumentTypeError(f"a whole number of at least 1 is needed, got {text!r}")
+    return int(text)
 
 
 def partition_arguments(args: Namespace, then: Sequence[Any] = ()) -> Partitioned:

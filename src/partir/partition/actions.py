@@ -72,6 +72,8 @@ class Partition(Requirements):
         self.program = program
         self.mesh = mesh
         self.actions: list[Action] = []
+        self.found: list[Any] = []  # manual tactics that say what automatic ones found
+        self.notes: list[str] = []
         self._propagated: list[tuple[int, str]] = []
         self._lowering, self.setting = lowering, setting
 
@@ -112,13 +114,14 @@ class Partition(Requirements):
 
     def mark(self) -> Any:
         """A point that `undo` can return to."""
-        return self.state.mark(), len(self.actions), list(self._propagated)
+        recorded = len(self.actions), len(self.found), len(self.notes)
+        return self.state.mark(), recorded, list(self._propagated)
 
     def undo(self, mark: Any) -> None:
         """Take back every decision since the mark."""
-        state, actions, propagated = mark
+        state, (actions, found, notes), propagated = mark
         self.state.undo(state)
-        del self.actions[actions:]
+        del self.actions[actions:], self.found[found:], self.notes[notes:]
         self._propagated = list(propagated)
 
     def stepped_dims(self, value: Value) -> tuple[int, ...]:
@@ -127,6 +130,10 @@ class Partition(Requirements):
         return tuple(
             d for d, n in enumerate(value.dims) if (value.number, n) in stepped
         )
+
+    def note(self, text: str) -> None:
+        """Say something of this tactic to whoever reads the partition."""
+        self.notes.append(text)
 
     # Acting
 

@@ -14,6 +14,7 @@ from partir.search.methods.best import Best, Budget, Listener
 from partir.search.problem import Outcome, Path, Problem
 from partir.search.result.decision import Decision
 from partir.search.result.decisions import decided
+from partir.search.result.nothing_better import nothing_better
 from partir.search.workers.parallel import ParallelSearch
 from partir.simulate.device.spec import DeviceSpec
 from partir.simulate.estimate import Estimate
@@ -36,6 +37,7 @@ class Result:
     evaluations: int
     history: tuple[Any, ...]
     estimate: Estimate
+    reason: str = ""  # why there is no decision, if there is none
 
     def no_fit(self) -> str:
         """That nothing fits, how near it came and what stands in the way."""
@@ -135,4 +137,6 @@ def _confirmed(
         if found is None or outcome.score > found.outcome.score:
             found = result
     assert found is not None
+    if not found.decisions:
+        found = replace(found, reason=nothing_better(problem, state, donated))
     return found

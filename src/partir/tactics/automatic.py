@@ -96,6 +96,7 @@ class AutomaticPartition:
             self.evaluations = _EVALUATIONS
         self.name = self.name or f"automatic over {', '.join(self.axes)}"
         self._searched: Any = None
+        self._reason = ""
 
     def _require_positive(self, what: str, given: Any) -> None:
         number = isinstance(given, Real) and not isinstance(given, bool)
@@ -113,8 +114,11 @@ class AutomaticPartition:
         key = self._key(partition)
         fresh = self._searched != key
         if fresh:
-            self.found = self._shared(partition)
+            self.found, self._reason = self._shared(partition)
             self._searched = key
+        partition.found += self.found
+        if not self.found:
+            partition.note(self._reason)
         for tactic in self.found:
             try:
                 tactic.apply(partition)
@@ -139,27 +143,31 @@ class AutomaticPartition:
         given = None if setting is None else setting.device
         return devices[_DEVICE] if given is None else given
 
-    def _shared(self, partition: Partition) -> tuple[Any, ...]:
-        """What is found here or, with several processes, in the first of them."""
+    def _shared(self, partition: Partition) -> tuple[tuple[Any, ...], str]:
+        """What is found here or, with several processes, in the first of them.
+
+        If it is nothing, the second part says why.
+        """
 
         def make() -> bytes:
             try:
-                return pickle.dumps((self._search(partition), None))
+                return pickle.dumps((*self._search(partition), None))
             except PartitionError as error:
                 if setting is None:
                     raise
-                return pickle.dumps(((), str(error)))  # the others wait for an answer
+                return pickle.dumps(
+                    ((), "", str(error))
+                )  # the others wait for an answer
 
         setting = partition.setting
-        found, refused = pickle.loads(
+        found, reason, refused = pickle.loads(
             make() if setting is None else setting.share(make)
         )
         if refused is not None:
             raise PartitionError(refused)
-        made: tuple[Any, ...] = found
-        return made
+        return found, reason
 
-    def _search(self, partition: Partition) -> tuple[Any, ...]:
+    def _search(self, partition: Partition) -> tuple[tuple[Any, ...], str]:
         setting = partition.setting
         donated = None if setting is None else setting.donated()
         count = len(partition.program.arguments)
@@ -183,7 +191,8 @@ class AutomaticPartition:
         self.result = result
         if not result.outcome.fits:
             raise PartitionError(f'tactic "{self.name}": {result.no_fit()}')
-        return tuple(as_tactic(partition, one) for one in result.decisions)
+        made = tuple(as_tactic(partition, one) for one in result.decisions)
+        return made, result.reason
 
     def _allowed(self, partition: Partition) -> set[int] | None:
         if self.values is None:

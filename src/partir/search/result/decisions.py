@@ -135,12 +135,13 @@ def _subject(problem: Problem, move: Move) -> str:
 
 def _effect(before: Outcome, after: Outcome) -> str:
     return (
-        f"{_time(before.seconds)} -> {_time(after.seconds)}, "
+        f"{time_text(before.seconds)} -> {time_text(after.seconds)}, "
         f"{before.peak_bytes / 1e9:.3g} -> {after.peak_bytes / 1e9:.3g} GB"
     )
 
 
-def _time(seconds: float) -> str:
+def time_text(seconds: float) -> str:
+    """``1.2 ms``."""
     for unit, scale in (("s", 1.0), ("ms", 1e-3)):
         if seconds >= scale:
             return f"{seconds / scale:.3g} {unit}"

@@ -55,13 +55,17 @@ class ParallelSearch:
         self.executor = executor
         self.search = method_of(method)(problem, seed, listener)
         self.best: Best = self.search.best
-        self.evaluations = problem.evaluations  # of all searches
+        self._gathered: int | None = None
+
+    @property
+    def evaluations(self) -> int:
+        """Partitions tried so far, by all searches that have answered."""
+        return self.problem.evaluations if self._gathered is None else self._gathered
 
     def run(self, budget: Budget) -> Best:
         """Search here and elsewhere; Ctrl-C ends all, what they found is kept."""
         if self.workers == 1:
             self.search.run(budget)
-            self.evaluations = self.problem.evaluations
             return self.best
         sent = self._pickled()
         own = Processes(self.workers - 1) if self.executor is None else None
@@ -98,7 +102,7 @@ class ParallelSearch:
 
     def _gather(self, futures: list[Future[Found]]) -> list[BaseException]:
         """Offer what the others found, in the order of their seeds; what failed."""
-        self.evaluations = self.problem.evaluations
+        self._gathered = self.problem.evaluations  # what follows only walks paths again
         failed: list[BaseException] = []
         for future in futures:
             future.cancel()
@@ -108,7 +112,7 @@ class ParallelSearch:
                 failed.append(error)
                 continue
             path, evaluations = future.result()
-            self.evaluations += evaluations
+            self._gathered += evaluations
             self.best.offer(*walked(self.problem, path))
         return failed
 
