@@ -29,7 +29,7 @@ from partir.partition.graph import Graph
 from partir.partition.state import State
 from partir.search.problem import Problem
 from partir.search.result.decisions import decisions
-from partir.search.space.moves import Move
+from partir.search.space.move import Move
 from partir.simulate.device.catalogue import devices
 from partir.simulate.estimate import Estimate
 from partir.spmd.stages import lower_state
@@ -43,9 +43,9 @@ def kind_of(move: Move) -> str:
     """What a move is about, by the arguments that it names."""
     if move.loops:
         return "several"
-    if move.group.startswith("inputs"):
+    if move.subject.startswith("inputs"):
         return "batch"
-    return "ZeRO" if move.name < 0 or "optimizer" in move.group else "model"
+    return "ZeRO" if move.dimension is None or "optimizer" in move.subject else "model"
 
 
 def build(layers: int) -> tuple[Problem, State]:

@@ -25,7 +25,7 @@ from typing import Any
 import partir
 from benchmarks.models.experts import MODELS, Model, Target
 from benchmarks.tables import format_table
-from partir.search.methods.best import Budget
+from partir.search.methods.budget import Budget
 from partir.search.run import Result, search
 
 BUDGETS = (50, 100, 200, 400, 800)

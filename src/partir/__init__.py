@@ -25,6 +25,7 @@ from partir.mesh import Mesh as Mesh
 from partir.partition.actions import Partition as Partition
 from partir.partition.patterns import optional as optional
 from partir.rules.user import rule as rule
+from partir.search.methods import search_method as search_method
 from partir.simulate.device.catalogue import devices as devices
 from partir.simulate.device.fusion_policy import FusionPolicy as FusionPolicy
 from partir.simulate.device.spec import DeviceSpec as DeviceSpec
@@ -68,6 +69,7 @@ __all__ = [
     "optional",
     "partition",
     "rule",
+    "search_method",
     "suggest",
     "tag",
     "trace",

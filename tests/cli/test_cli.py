@@ -457,7 +457,7 @@ def test_search_shows_what_may_be_decided(
     capsys: pytest.CaptureFixture[str], folder: Path
 ) -> None:
     said = ["model.py:train_step", "--mesh", "B=4", "--device", "a100"]
-    assert main(["search", *said, "--show-actions"]) == 0
+    assert main(["search", *said, "--show-moves"]) == 0
     out = capsys.readouterr().out
     assert "dimension 0: size" in out
     assert "over B: tile" in out

@@ -7,7 +7,8 @@ from typing import Any
 
 from partir.api.partitioned import Partitioned
 from partir.errors import PartitionError
-from partir.search.problem import Outcome, Problem
+from partir.search.goal import Outcome
+from partir.search.problem import Problem
 from partir.search.result.decisions import decisions
 from partir.simulate.device.catalogue import devices
 from partir.simulate.device.lookup import as_device

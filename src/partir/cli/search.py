@@ -13,9 +13,9 @@ from partir.cli.sources import partition_arguments, require_device
 from partir.errors import PartitionError
 from partir.files import write_whole
 from partir.mesh import Mesh
-from partir.search.methods.registry import METHODS
+from partir.search.methods import METHODS
 from partir.search.problem import Problem
-from partir.search.result.decisions import actions_text
+from partir.search.result.wording import moves_text
 from partir.tactics.automatic import AutomaticPartition
 from partir.tactics.source import schedule_source, tactic_source
 
@@ -38,14 +38,16 @@ def add_search_arguments(search: ArgumentParser) -> None:
         "--values", action="append", metavar="PATTERN", help="arguments to tile (all)"
     )
     search.add_argument(
-        "--method", choices=list(METHODS), default="mcts", help="how to search (mcts)"
+        "--method",
+        default="mcts",
+        help=f"how to search: {', '.join(METHODS)}, or your own (mcts)",
     )
     search.add_argument(
         "--workers", type=int, default=1, help="processes with seeds of their own (1)"
     )
     search.add_argument("-o", "--output", help="Python file to write the schedule to")
     search.add_argument(
-        "--show-actions",
+        "--show-moves",
         action="store_true",
         help="named dimensions and the moves over them; no search",
     )
@@ -56,8 +58,8 @@ def add_search_arguments(search: ArgumentParser) -> None:
 def run_search(args: Namespace) -> None:
     """Search, print what was found, write it if asked to."""
     require_device(args, "search")
-    if args.show_actions:
-        _show_actions(args)
+    if args.show_moves:
+        _show_moves(args)
         return
     if args.output and not Path(args.output).parent.is_dir():  # before, not after
         raise PartitionError(f"can't write {args.output}: no such folder")
@@ -135,12 +137,12 @@ def _as_data(auto: AutomaticPartition) -> dict[str, Any]:
     }
 
 
-def _show_actions(args: Namespace) -> None:
+def _show_moves(args: Namespace) -> None:
     partitioned: Partitioned = partition_arguments(args)
     step = partitioned.steps[-1]
     device = step.setting.require_device()
     count = len(partitioned.program.arguments)
     donated = step.setting.donated() or [False] * count
     problem = Problem(step.state, _axes(args), device, donated)
-    for line in actions_text(problem):
+    for line in moves_text(problem):
         print(line)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 from partir.ir.garbage import collection_paused
 from partir.partition.state import State
 from partir.search.fold.build import fold
-from partir.search.fold.decided import folded_state
 from partir.search.fold.folded import Folded
-from partir.search.space.dimensions import Name, named_dimensions
-from partir.search.space.moves import Move, Moves
+from partir.search.fold.state import folded_state
+from partir.search.goal import Goal, Outcome
+from partir.search.space.dimensions import NamedDim, named_dimensions
+from partir.search.space.move import Move
+from partir.search.space.moves import Moves
+from partir.search.space.stuck_ops import stuck_moves
 from partir.simulate.device.spec import DeviceSpec
 from partir.simulate.folded_estimate import FoldedEstimate
 from partir.simulate.kernels.program_flops import program_flops
@@ -23,57 +25,7 @@ from partir.simulate.network.collectives import Network
 from partir.spmd.stages import lower_state
 
 Path = tuple[Move, ...]
-_STATES = 512  # partitions kept to go on from
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """Time and memory of one partition, and how good that is, from 0 to 1."""
-
-    seconds: float
-    peak_bytes: int
-    fits: bool
-    score: float
-
-
-class Costs(Protocol):
-    """What is judged: an estimate of the folded or of the whole program."""
-
-    @property
-    def seconds(self) -> float:
-        """Time of a step."""
-        ...
-
-    @property
-    def peak_bytes(self) -> int:
-        """Most memory at a time."""
-        ...
-
-
-@dataclass(frozen=True)
-class Goal:
-    """What is wanted: first within the memory limit, then little time or memory."""
-
-    memory_limit: float
-    kind: str | Callable[[Any], float] = "time"
-    ideal_seconds: float = 1e-9
-
-    def outcome(self, estimate: Costs) -> Outcome:
-        """Judge an estimate."""
-        seconds, peak = estimate.seconds, estimate.peak_bytes
-        fits = peak <= self.memory_limit
-        ideal = min(self.ideal_seconds / max(seconds, 1e-12), 1.0)
-        if callable(self.kind):
-            cost = float(self.kind(estimate))
-            quality = 1 / (1 + cost) if cost >= 0 else 1.0
-        elif self.kind == "memory":
-            quality = 0.99 / (1 + peak / max(self.memory_limit, 1.0)) + 0.01 * ideal
-        else:
-            quality = ideal
-        if fits:
-            return Outcome(seconds, peak, True, 0.5 + 0.5 * quality)
-        room = self.memory_limit / max(peak, 1)
-        return Outcome(seconds, peak, False, 0.5 * math.sqrt(room * ideal))
+_STATES = 512  # partitions remembered to go on from
 
 
 class Problem:
@@ -95,13 +47,12 @@ class Problem:
         self.folded: Folded = fold(program, state)
         self.start: State = folded_state(self.folded, state)
         self.device, self.axes = device, tuple(axes)
-        self.donated = [donated[n] for n in self.folded.kept_arguments]
+        self.donated = [donated[n] for n in self.folded.argument_positions]
         peak = device.flops_per_s * state.mesh.size
         limit = device.memory_bytes if memory_limit is None else memory_limit
         self.goal = Goal(limit, goal, program_flops(program) / peak)
         graph = self.start.graph
         self._named = named_dimensions(self.folded, graph)
-        self.names: tuple[Name, ...] = self._named.names
         self._allowed = self._folded_values(allowed)
         self._begin()
 
@@ -118,8 +69,8 @@ class Problem:
     def __getstate__(self) -> dict[str, Any]:
         """For another process: nothing remembered, and only the folded program."""
         folded = replace(self.folded, source=self.folded.program)
-        kept = "start device axes donated goal names _named _allowed".split()
-        return {"folded": folded} | {name: self.__dict__[name] for name in kept}
+        sent = "start device axes donated goal _named _allowed".split()
+        return {"folded": folded} | {name: self.__dict__[name] for name in sent}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -131,33 +82,38 @@ class Problem:
         members = self.folded.members
         return {n for n, those in enumerate(members) if those[0] in allowed}
 
+    @property
+    def dimensions(self) -> tuple[NamedDim, ...]:
+        """Named dimensions, those of the largest arguments first."""
+        return self._named.dimensions
+
     # Partitions
 
     def state(self, path: Path) -> State:
         """The partition after these moves; not to be changed."""
         if not path:
             return self.start
-        found = self._states.get(path)
-        if found is None:
-            found = self.state(path[:-1]).copy()
-            path[-1].apply(found)
-            self._keep(path, found)
+        state = self._states.get(path)
+        if state is None:
+            state = self.state(path[:-1]).copy()
+            path[-1].apply(state)
+            self._remember(path, state)
         else:
             self._states.move_to_end(path)
-        return found
+        return state
 
     def follow(self, path: Path, move: Move) -> State | None:
         """The partition after one more move; None if that changes nothing."""
         longer = (*path, move)
         if longer in self._states:
             return self._states[longer]
-        found = self.state(path).copy()
-        if not move.apply(found):
+        state = self.state(path).copy()
+        if not move.apply(state):
             return None
-        self._keep(longer, found)
-        return found
+        self._remember(longer, state)
+        return state
 
-    def _keep(self, path: Path, state: State) -> None:
+    def _remember(self, path: Path, state: State) -> None:
         self._states[path] = state
         if len(self._states) > _STATES:
             self._states.popitem(last=False)
@@ -180,7 +136,7 @@ class Problem:
 
     def candidates(self, path: Path) -> list[Move]:
         """Moves that may be tried here."""
-        return [*self.fixed, *self.moves.choices(self.state(path))]
+        return [*self.fixed, *stuck_moves(self.state(path), self.axes)]
 
     # Costs
 
@@ -195,11 +151,11 @@ class Problem:
     def outcome(self, state: State) -> Outcome:
         """What a partition costs; each different one is computed once."""
         key = hash(self.fingerprint(state))
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self.evaluate(state)
+        outcome = self._known.get(key)
+        if outcome is None:
+            outcome = self._known[key] = self.evaluate(state)
             self.evaluations += 1
-        return found
+        return outcome
 
     @collection_paused
     def evaluate(self, state: State) -> Outcome:

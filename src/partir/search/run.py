@@ -10,10 +10,12 @@ from typing import Any
 
 from partir.ir.garbage import collection_paused
 from partir.partition.state import State
-from partir.search.methods.best import Best, Budget, Listener
-from partir.search.problem import Outcome, Path, Problem
+from partir.search.goal import Outcome
+from partir.search.methods.best import Best, Listener
+from partir.search.methods.budget import Budget
+from partir.search.problem import Path, Problem
 from partir.search.result.decision import Decision
-from partir.search.result.decisions import decided
+from partir.search.result.decisions import decisions_and_state
 from partir.search.result.nothing_better import nothing_better
 from partir.search.workers.parallel import ParallelSearch
 from partir.simulate.device.spec import DeviceSpec
@@ -112,31 +114,32 @@ def _confirmed(
     budget: Budget,
 ) -> Result:
     """The best of the leaders on the whole program, as many as there is time for."""
-    found: Result | None = None
+    confirmed: Result | None = None
     leaders = best.leaders()
     near = [one for one in leaders if one[1].score >= leaders[0][1].score * _NEAR]
     for path, folded in near:
-        if found is not None and (
-            found.outcome.score >= folded.score * _SURE  # the rest won't be better
+        if confirmed is not None and (
+            confirmed.outcome.score >= folded.score * _SURE  # the rest won't be better
             or (budget.seconds is not None and not budget.left(0))
         ):
             break
-        made, whole = decided(problem, path, state)
+        decisions, whole = decisions_and_state(problem, path, state)
         estimate = Estimate(lower_state(whole), problem.device, donated)
         outcome = problem.goal.outcome(estimate)
         result = Result(
             problem,
             path,
-            tuple(made),
+            tuple(decisions),
             folded,
             outcome,
             evaluations,
             tuple(best.history),
             estimate,
         )
-        if found is None or outcome.score > found.outcome.score:
-            found = result
-    assert found is not None
-    if not found.decisions:
-        found = replace(found, reason=nothing_better(problem, state, donated))
-    return found
+        if confirmed is None or outcome.score > confirmed.outcome.score:
+            confirmed = result
+    assert confirmed is not None
+    if not confirmed.decisions:
+        reason = nothing_better(problem, state, donated)
+        confirmed = replace(confirmed, reason=reason)
+    return confirmed

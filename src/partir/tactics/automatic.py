@@ -11,7 +11,8 @@ from typing import Any
 
 from partir.errors import PartitionError
 from partir.partition.actions import Partition
-from partir.search.methods.best import Budget, Progress
+from partir.search.methods.best import Progress
+from partir.search.methods.budget import Budget
 from partir.search.result.decision import Decision
 from partir.search.result.patterns import as_patterns
 from partir.search.run import Result, search
@@ -45,10 +46,10 @@ class AutomaticPartition:
         values: patterns of the arguments that may be tiled; by default all.
         name: shown in tables.
         device: a name or spec; by default that of the partition.
-        method: "mcts", or a baseline: "greedy", "beam", "random", "exhaustive",
-            "integer".
-        workers: searches at once, in processes and with seeds of their own; the best
-            is kept.
+        method: how to search: "mcts", "integer", "beam", "greedy", "random",
+            "exhaustive", or a name given to `search_method`.
+        workers: searches at once, in processes and with seeds of their own, of which
+            the best counts.
         executor: takes the place of processes of our own, for example a cluster's.
         listener: called with a `Progress` now and then.
 
@@ -234,5 +235,5 @@ def as_tactic(partition: Partition, decision: Decision) -> Any:
     axis, name, reason = decision.axis, decision.name, decision.reason
     if not decision.loops:
         return ManualPartition(patterns, axis, name, reason=reason)
-    ops = {one.pattern: one.factor for one in decision.chosen(partition.program)}
+    ops = {one.pattern: one.factor for one in decision.loop_patterns(partition.program)}
     return Choose(ops, axis, name, patterns, reason)

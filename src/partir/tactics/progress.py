@@ -9,7 +9,8 @@ from contextlib import contextmanager
 
 from rich.console import Console
 
-from partir.search.methods.best import Budget, Listener, Progress
+from partir.search.methods.best import Listener, Progress
+from partir.search.methods.budget import Budget
 
 _EVERY = 0.1  # seconds between two changes of the line
 

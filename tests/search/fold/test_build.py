@@ -20,10 +20,10 @@ from partir.partition.graph import Graph
 from partir.partition.state import State
 from partir.search.fold import build as folding
 from partir.search.fold.build import fold
-from partir.search.fold.constants import free_ops
+from partir.search.fold.constants import free_constants
 from partir.search.fold.dead import dead_ops
 from partir.search.problem import Path, Problem
-from partir.search.result.decisions import decided
+from partir.search.result.decisions import decisions_and_state
 from partir.simulate.device.catalogue import devices
 from partir.simulate.estimate import Estimate
 from partir.simulate.folded_estimate import FoldedEstimate
@@ -143,7 +143,7 @@ def test_all_that_is_needed_is_counted_once(
         if node not in dead
         for member in folded.node_members(node)
     )
-    needed = set(source.body.ops) - dead_ops(source) - free_ops(source)
+    needed = set(source.body.ops) - dead_ops(source) - free_constants(source)
     assert counted == dict.fromkeys(needed, 1)
     assert sum(folded.times.ops) == sum(
         len(folded.node_members(node)) for node in range(len(program.ops))
@@ -154,7 +154,7 @@ def test_all_that_is_needed_is_counted_once(
 def test_what_is_read_is_there(case: str) -> None:
     folded = fold(traced(case))
     program, source = folded.program, folded.source
-    free = {v for index in free_ops(source) for v in source.ops[index].results}
+    free = {v for index in free_constants(source) for v in source.ops[index].results}
     given = {v for v, members in enumerate(folded.members) if members[0] in free}
     given.update(program.body.arguments)
     for op in program.ops:
@@ -197,7 +197,7 @@ def test_figures_after_random_moves(case: str) -> None:
     for _ in range(10):
         path = random_path(asked, rng)
         folded = asked.estimate(asked.state(path))
-        other = whole(decided(asked, path, start)[1], "tpu_v3")
+        other = whole(decisions_and_state(asked, path, start)[1], "tpu_v3")
         equal += folded.collectives == other.program.collectives
         assert folded.compute_seconds == pytest.approx(other.compute_seconds, rel=0.03)
         assert folded.seconds == pytest.approx(other.seconds, rel=0.05)

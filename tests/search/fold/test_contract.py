@@ -20,7 +20,8 @@ from partir.partition.state import Conflict, State
 from partir.search.fold import build as folding
 from partir.search.fold.folded import Folded
 from partir.search.problem import Path, Problem
-from partir.search.space.moves import Move
+from partir.search.space.move import Move
+from partir.search.space.stuck_ops import stuck_moves
 from partir.simulate.device.catalogue import devices
 from tests.search.fold.test_build import (
     AXES,
@@ -153,4 +154,4 @@ def test_only_ops_are_chosen() -> None:
     assert program.ties
     tie = len(program.ops)
     state.conflicts["B"] = (Conflict(tie, "B", ()),)
-    assert asked.moves.choices(state) == []
+    assert stuck_moves(state, asked.axes) == []

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from partir.errors import PartitionError
+from partir.search.goal import Outcome
+from partir.search.methods import METHODS, Best, Budget, method_named
 from partir.search.methods.baselines import Exhaustive
-from partir.search.methods.best import Best, Budget
-from partir.search.methods.registry import METHODS, method
-from partir.search.problem import Outcome, Problem
+from partir.search.problem import Problem
 from tests.search.problems import problem
 
 SPACES: dict[str, tuple[Any, ...]] = {
@@ -37,14 +37,21 @@ def fresh(space: str) -> Problem:
 
 @functools.cache
 def exact(space: str) -> tuple[Outcome, int]:
-    search = Exhaustive(fresh(space))
-    best = search.run(Budget(evaluations=3000))
+    asked = fresh(space)
+    search = Exhaustive(asked, Best(asked))
+    search.run(Budget(evaluations=3000))
     assert search.complete
-    return best.outcome, search.count
+    return search.best.outcome, search.count
 
 
 def run(space: str, name: str, seed: int, evaluations: int) -> Best:
-    return METHODS[name](fresh(space), seed, None).run(Budget(evaluations))
+    return run_on(fresh(space), name, seed, evaluations)
+
+
+def run_on(asked: Problem, name: str, seed: int, evaluations: int) -> Best:
+    best = Best(asked)
+    METHODS[name](asked, best, Budget(evaluations), seed)
+    return best
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -76,7 +83,7 @@ def test_equal_seeds_and_budgets_give_equal_answers(name: str) -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_budgets_are_kept(name: str) -> None:
     asked = fresh("mlp")
-    METHODS[name](asked, 0, None).run(Budget(evaluations=10))
+    run_on(asked, name, 0, 10)
     assert asked.evaluations <= 10
 
 
@@ -96,17 +103,18 @@ def test_seeds_differ() -> None:
 
 
 def test_exhaustive_search_says_when_it_did_not_see_everything() -> None:
-    search = Exhaustive(fresh("mlp"))
+    asked = fresh("mlp")
+    search = Exhaustive(asked, Best(asked))
     search.run(Budget(evaluations=20))
     assert not search.complete
     assert search.count <= 20
 
 
 def test_exhaustive_search_up_to_a_depth() -> None:
-    shallow = Exhaustive(fresh("mlp"), depth=1)
+    asked = fresh("mlp")
+    shallow = Exhaustive(asked, Best(asked), depth=1)
     shallow.run(Budget(evaluations=3000))
     assert shallow.complete
-    asked = shallow.problem
     reached = {asked.fingerprint(asked.state((move,))) for move in asked.fixed}
     assert shallow.count == 1 + len(reached)
     assert len(shallow.best.path) == 1
@@ -114,16 +122,16 @@ def test_exhaustive_search_up_to_a_depth() -> None:
 
 def test_progress_is_told() -> None:
     heard: list[int] = []
-    METHODS["greedy"](fresh("sgd"), 0, lambda p: heard.append(p.evaluations)).run(
-        Budget(evaluations=10)
-    )
+    asked = fresh("sgd")
+    best = Best(asked, lambda p: heard.append(p.evaluations))
+    METHODS["greedy"](asked, best, Budget(evaluations=10), 0)
     assert heard == sorted(heard)
     assert len(heard) > 3
 
 
 def test_unknown_methods_are_refused_with_the_names() -> None:
     with pytest.raises(PartitionError, match=r"annealing.*beam.*mcts"):
-        method("annealing")
+        method_named("annealing")
 
 
 def test_the_integer_program_respects_the_memory_limit() -> None:
@@ -132,7 +140,7 @@ def test_the_integer_program_respects_the_memory_limit() -> None:
     limit = 0.9 * fastest.peak_bytes
     name, axes, device = SPACES["mlp"]
     tight = problem(name, axes, device, memory_limit=limit)
-    found = METHODS["integer"](tight, 0, None).run(Budget(100)).outcome
+    found = run_on(tight, "integer", 0, 100).outcome
     assert found.fits
     assert found.peak_bytes <= limit
     assert found.seconds >= fastest.seconds

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from partir.errors import PartitionError
-from partir.search.methods.best import Best, Budget, Progress
-from partir.search.methods.registry import METHODS
+from partir.search.methods import METHODS, Best, Budget
+from partir.search.methods.best import Progress
 from partir.search.problem import Problem
 from partir.search.workers.parallel import ParallelSearch
 from partir.search.workers.processes import Processes
@@ -30,7 +30,10 @@ def fresh(**options: Any) -> Problem:
 
 
 def single(seed: int) -> Best:
-    return METHODS["random"](fresh(), seed, None).run(Budget(EVALUATIONS))
+    asked = fresh()
+    best = Best(asked)
+    METHODS["random"](asked, best, Budget(EVALUATIONS), seed)
+    return best
 
 
 def test_the_best_of_the_single_searches_is_kept() -> None:
@@ -126,7 +129,7 @@ def test_processes_answer_raise_and_die() -> None:
 
 
 SCRIPT = """
-from partir.search.methods.best import Budget
+from partir.search.methods import Budget
 from partir.search.workers.parallel import ParallelSearch
 from tests.search.problems import problem
 

@@ -32,19 +32,19 @@ def aligned(program: Program, repeats: Repeats) -> Repeats:
         one = todo.pop()
         for _, other, ahead in beside.get(one, ()):
             start, stop = spans[one]
-            cut = _cut(
+            shorter = _cut(
                 spans[other], (start + ahead, stop + ahead), len(chains[other].members)
             )
-            if cut != spans[other]:
-                spans[other] = cut
+            if shorter != spans[other]:
+                spans[other] = shorter
                 todo.append(other)
-    kept = [
+    cut = [
         Chain(chain.members[start:stop], chain.family, chain.first + start)
         for chain, (start, stop) in zip(chains, spans, strict=True)
     ]
-    ops, arguments = kept[: len(repeats.ops)], kept[len(repeats.ops) :]
-    like = tuple(_like(program, repeats, spans))
-    return Repeats(_long(ops), _long(arguments), like)
+    ops, arguments = cut[: len(repeats.ops)], cut[len(repeats.ops) :]
+    twins = tuple(_twins(program, repeats, spans))
+    return Repeats(_long(ops), _long(arguments), twins)
 
 
 def _large(program: Program, repeats: Repeats) -> list[int]:
@@ -59,20 +59,20 @@ def _large(program: Program, repeats: Repeats) -> list[int]:
     return [n for n, size in enumerate(sizes + arguments) if size >= least]
 
 
-def _like(
+def _twins(
     program: Program, repeats: Repeats, spans: list[tuple[int, int]]
 ) -> Iterator[tuple[int, int]]:
     """Values of members that were cut off, with those of a member that stays."""
     ops = len(repeats.ops)
     for number, chain in enumerate((*repeats.ops, *repeats.arguments)):
         start, stop = spans[number]
-        kept = chain.members[start]
+        stays = chain.members[start]
         for member in chain.members[:start] + chain.members[stop:]:
             if number < ops:
-                results = (program.ops[op].results for op in (member, kept))
+                results = (program.ops[op].results for op in (member, stays))
                 yield from zip(*results, strict=True)
             else:
-                yield member, kept
+                yield member, stays
 
 
 def _long(chains: list[Chain]) -> tuple[Chain, ...]:
@@ -100,12 +100,12 @@ def _edges(program: Program, repeats: Repeats) -> Iterator[Edge]:
     for number, chain in enumerate(repeats.ops):
         columns = zip(*(program.ops[op].operands for op in chain.members), strict=True)
         for column in columns:
-            found = {
+            others = {
                 (place[value][0], place[value][1] - position)
                 for position, value in enumerate(column)
                 if value in place
             }
-            if len(found) == 1:
-                ((other, ahead),) = found
+            if len(others) == 1:
+                ((other, ahead),) = others
                 if other != number:
                     yield number, other, ahead

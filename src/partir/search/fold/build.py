@@ -1,10 +1,10 @@
 """The folded program: isomorphic layers once, with a multiplicity.
 
-Of every chain of repetitions the first op to run is kept and counts for all. What read
-a repetition that is gone reads the one that is kept instead. What one repetition hands
-to the next is tied to what the first one gets, as a loop's carry would be. Constants
-that cost nothing wherever they are computed are left out. The result is a `Program`
-like any other, so propagation, lowering and the simulator work on it as they are.
+The first op to run represents its chain of repetitions and counts for all. Readers of a
+removed repetition read its representative. What one repetition hands to the next is
+tied to what the first one gets, as a loop's carry would be. Constants that cost nothing
+wherever they are computed are left out. The result is a `Program` like any other, so
+propagation, lowering and the simulator work on it as they are.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from collections.abc import Iterable, Iterator
 from partir.ir.core import Annotation, Op, Port, Program, Region, Tie
 from partir.partition.state import State
 from partir.search.fold.align import aligned
-from partir.search.fold.constants import free_ops
+from partir.search.fold.constants import free_constants
 from partir.search.fold.contract import contract
 from partir.search.fold.dead import dead_ops
-from partir.search.fold.decided import Decided
 from partir.search.fold.folded import Folded
-from partir.search.fold.plan import Plan
+from partir.search.fold.plan import FoldPlan
+from partir.search.fold.prior_decisions import PriorDecisions
 from partir.search.fold.repeats import find_repeats
 from partir.simulate.fold_multiplicity import Multiplicity
 from partir.simulate.memory.peak import paired
@@ -30,29 +30,31 @@ def fold(program: Program, state: State | None = None) -> Folded:
 
     With a `state`, what is already decided must repeat as well.
     """
-    decided = Decided(state)
+    decided = PriorDecisions(state)
     repeats = aligned(program, find_repeats(program, decided))
-    folding = _Folding(program, Plan(program, repeats))
-    folded = folding.run()
-    if ends := folding.unread(folded.program):
-        folded = _Folding(program, Plan(program, repeats, ends)).run()
+    builder = _Builder(program, FoldPlan(program, repeats))
+    folded = builder.run()
+    if ends := builder.unread(folded.program):
+        folded = _Builder(program, FoldPlan(program, repeats, ends)).run()
     return contract(folded, decided.alike)
 
 
-class _Folding:
+class _Builder:
     """Builds the program of a plan."""
 
-    def __init__(self, program: Program, plan: Plan) -> None:
+    def __init__(self, program: Program, plan: FoldPlan) -> None:
         self.program, self.plan = program, plan
-        self.free = free_ops(program) - plan.gone
+        self.free = free_constants(program) - plan.removed
         self.number: dict[int, int] = {}  # value of source -> folded value
         self.ops: list[Op | None] = []
-        self.op_weights: list[int] = []
+        self.op_counts: list[int] = []
         self.op_number: dict[int, int] = {}
 
     def run(self) -> Folded:
         program = self.program
-        ports = [p for p in program.arguments if p.value not in self.plan.kept]
+        ports = [
+            p for p in program.arguments if p.value not in self.plan.representative
+        ]
         for port in ports:
             self._new(port.value)
         for index in self.free:
@@ -63,7 +65,7 @@ class _Folding:
         results = [p for p in program.results if p.value in self.number]
         more = list(self._more_results({p.value for p in results}))
         ties = {**self._ties(), **self._handed_ties()}
-        made = Program(
+        small = Program(
             name=program.name,
             types=tuple(program.types[v] for v in self.number),
             ops=tuple(op for op in self.ops if op is not None),
@@ -80,14 +82,14 @@ class _Folding:
             ties=tuple(ties),
             annotations=tuple(self._annotations()),
         )
-        return self._folded(made, ports, len(results), ties.values())
+        return self._folded(small, ports, len(results), ties.values())
 
-    def unread(self, made: Program) -> set[int]:
-        """Ops that are gone although they read something that nothing else reads.
+    def unread(self, small: Program) -> set[int]:
+        """Ops that are removed although they read what nothing else reads.
 
         Their chains go over other repetitions than that of what they read.
         """
-        dead, needless = dead_ops(made), dead_ops(self.program)
+        dead, needless = dead_ops(small), dead_ops(self.program)
         ops, uses = self.program.ops, self.program.uses
         return {
             reader
@@ -95,33 +97,33 @@ class _Folding:
             if number in dead and index not in needless
             for value in ops[index].results
             for reader in uses.get(value, ())
-            if reader in self.plan.gone and reader not in needless
+            if reader in self.plan.removed and reader not in needless
         }
 
     def _folded(
-        self, made: Program, ports: list[Port], results: int, ties: Iterable[int]
+        self, small: Program, ports: list[Port], results: int, ties: Iterable[int]
     ) -> Folded:
-        plan, number, makers = self.plan, self.op_number, made.producers
-        kept = {port.value for port in ports}
-        argument = {self.number[v]: w for v, w in plan.argument_weight.items()}
+        plan, number, makers = self.plan, self.op_number, small.producers
+        stays = {port.value for port in ports}
+        counts = {self.number[v]: n for v, n in plan.argument_count.items()}
         return Folded(
             source=self.program,
-            program=made,
+            program=small,
             times=Multiplicity(
-                ops=self.op_weights,
-                arguments=[argument.get(p.value, 1) for p in made.arguments],
+                ops=self.op_counts,
+                arguments=[counts.get(p.value, 1) for p in small.arguments],
                 results=[
-                    self.op_weights[makers[p.value]]
+                    self.op_counts[makers[p.value]]
                     if p.value in makers
-                    else argument.get(p.value, 1)
-                    for p in made.results[:results]
+                    else counts.get(p.value, 1)
+                    for p in small.results[:results]
                 ],
-                succeeded=self._succeeded(kept),
+                succeeded=self._succeeded(stays),
                 spans=[plan.span(index) for index in number],
-                carried={number[i]: plan.carried_weights(i) for i in plan.dropped},
+                carried={number[i]: plan.carried_counts(i) for i in plan.dropped},
                 handed={self.number[v]: self.number[w] for v, w in self.handed.items()},
             ),
-            members=tuple((v, *plan.stands_for.get(v, ())) for v in self.number),
+            members=tuple((v, *plan.represented.get(v, ())) for v in self.number),
             nodes=(*number, *ties),
             op_members={
                 number[index]: members
@@ -133,8 +135,8 @@ class _Folding:
                 for a, b in plan.twins
                 if a in self.number and b in self.number
             ),
-            kept_arguments=tuple(
-                n for n, p in enumerate(self.program.arguments) if p.value in kept
+            argument_positions=tuple(
+                n for n, p in enumerate(self.program.arguments) if p.value in stays
             ),
         )
 
@@ -146,28 +148,28 @@ class _Folding:
     def _read(self, value: int) -> int:
         return self.number[self.plan.read(value)]
 
-    def _region(self, region: Region, weight: int, owner: int = -1) -> Region:
+    def _region(self, region: Region, times: int, owner: int | None = None) -> Region:
         plan, count = self.plan, len(region.arguments)
-        given = plan.still(owner, region.arguments, count)
-        arguments = tuple(self._new(v) for v in given if v not in plan.kept)
+        given = plan.remaining(owner, region.arguments, count)
+        arguments = tuple(self._new(v) for v in given if v not in plan.representative)
         ops = [
-            self._op(index, plan.weight.get(index, weight))
+            self._op(index, plan.count.get(index, times))
             for index in region.ops
-            if index not in self.free and index not in plan.gone
+            if index not in self.free and index not in plan.removed
         ]
-        made = plan.still(owner, region.results, count)
-        results = tuple(self._read(v) for v in made if plan.read(v) in self.number)
+        yielded = plan.remaining(owner, region.results, count)
+        results = tuple(self._read(v) for v in yielded if plan.read(v) in self.number)
         return Region(arguments, tuple(ops), results)
 
-    def _op(self, index: int, weight: int) -> int:
-        op, still = self.program.ops[index], self.plan.still
+    def _op(self, index: int, times: int) -> int:
+        op, remaining = self.program.ops[index], self.plan.remaining
         number, count = len(self.ops), len(op.operands)
         self.ops.append(None)  # the owner stands before what is in its regions
-        self.op_weights.append(weight)
+        self.op_counts.append(times)
         self.op_number[index] = number
-        operands = tuple(self._read(v) for v in still(index, op.operands, count))
-        regions = tuple(self._region(r, weight, index) for r in op.regions)
-        results = tuple(self._new(v) for v in still(index, op.results, count))
+        operands = tuple(self._read(v) for v in remaining(index, op.operands, count))
+        regions = tuple(self._region(r, times, index) for r in op.regions)
+        results = tuple(self._new(v) for v in remaining(index, op.results, count))
         self.ops[number] = Op(op.signature, operands, results, op.location, regions)
         return number
 
@@ -177,19 +179,19 @@ class _Folding:
         return tuple(Port(p.name, self.number[p.value], p.rank, p.dtype) for p in ports)
 
     def _more_results(self, known: set[int]) -> Iterator[Port]:
-        """What is only handed on, so that it is kept in memory as it would be."""
+        """What is only handed on, so that it stays in memory as it would."""
         body, makers = set(self.program.body.ops), self.program.producers
-        repeated, uses = self.plan.weight.keys(), self.program.uses
+        repeated, uses = self.plan.count.keys(), self.program.uses
         for value in self.handed:
             only = repeated.isdisjoint(uses.get(value, ()))
             if only and value not in known and makers[value] in body:
                 yield Port("", value, len(self.program.types[value].shape))
 
-    def _succeeded(self, kept: set[int]) -> list[int | None]:
+    def _succeeded(self, stays: set[int]) -> list[int | None]:
         """Positions of the arguments whose places results could take."""
         program, read = self.program, self.plan.read
         given = [p.value for p in program.arguments]
-        place = {v: n for n, v in enumerate(v for v in given if v in kept)}
+        place = {v: n for n, v in enumerate(v for v in given if v in stays)}
         types = program.types
         pairs = paired(
             [types[v] for v in given],
@@ -211,17 +213,17 @@ class _Folding:
 
     def _ties(self) -> dict[Tie, int]:
         """The source's, with their nodes there; those of repetitions are one."""
-        found: dict[Tie, int] = {}
-        gone = self.plan.kept.keys()
+        nodes: dict[Tie, int] = {}
+        removed = self.plan.representative.keys()
         for node, tie in enumerate(self.program.ties, len(self.program.ops)):
             values = tuple(map(self.plan.read, tie.sources + tie.targets))
             if tie.owner is None:
                 if self.number.keys() >= set(values):
-                    found.setdefault(self._tie(values, 1, None), node)
-            elif tie.owner in self.op_number and gone.isdisjoint(tie.targets):
+                    nodes.setdefault(self._tie(values, 1, None), node)
+            elif tie.owner in self.op_number and removed.isdisjoint(tie.targets):
                 owner = self.op_number[tie.owner]
-                found[self._tie(values, len(tie.sources), owner)] = node
-        return found
+                nodes[self._tie(values, len(tie.sources), owner)] = node
+        return nodes
 
     def _tie(self, values: tuple[int, ...], sources: int, owner: int | None) -> Tie:
         numbers = tuple(self.number[v] for v in values)

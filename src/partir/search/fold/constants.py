@@ -7,7 +7,7 @@ from partir.rules.nest import nest_of
 from partir.rules.traits import Role, repeats, role_of
 
 
-def free_ops(program: Program) -> set[int]:
+def free_constants(program: Program) -> set[int]:
     """Constants and what repeats them, where only fused ops of their level read them.
 
     Every op that reads them computes them itself, so they cost nothing.

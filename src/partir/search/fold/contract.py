@@ -29,19 +29,23 @@ class _Contraction:
         for index, own in enumerate(roots):
             for root in own if index not in dead else ():
                 self.groups.setdefault(root, []).append(index)
-        self.kept = sorted(self.groups)
-        self.op_number = {index: number for number, index in enumerate(self.kept)}
-        gone = {
+        self.group_roots = sorted(self.groups)
+        self.op_number = {
+            index: number for number, index in enumerate(self.group_roots)
+        }
+        removed = {
             value
             for index, op in enumerate(self.program.ops)
             if index not in self.op_number
             for value in op.results
         }
-        self.ops = [self._fused(index) for index in self.kept]
+        self.ops = [self._fused(index) for index in self.group_roots]
         read = {value for _, operands in self.ops for value in operands}
         makers = self.program.producers
-        gone.update(v for v in self.program.splats if v not in makers and v not in read)
-        values = [v for v in range(len(self.program.types)) if v not in gone]
+        removed.update(
+            v for v in self.program.splats if v not in makers and v not in read
+        )
+        values = [v for v in range(len(self.program.types)) if v not in removed]
         self.values = values
         self.number = {value: number for number, value in enumerate(values)}
 
@@ -53,19 +57,19 @@ class _Contraction:
             folded,
             program=self._program(),
             times=Multiplicity(
-                ops=[times.ops[index] for index in self.kept],
+                ops=[times.ops[index] for index in self.group_roots],
                 arguments=times.arguments,
                 results=times.results,
                 succeeded=times.succeeded,
-                spans=[times.spans[index] for index in self.kept],
-                carried={number[i]: w for i, w in times.carried.items()},
+                spans=[times.spans[index] for index in self.group_roots],
+                carried={number[i]: n for i, n in times.carried.items()},
                 handed={
                     self.number[v]: self.number[w] for v, w in times.handed.items()
                 },
             ),
             members=tuple(folded.members[value] for value in self.values),
-            nodes=(*(folded.nodes[i] for i in self.kept), *folded.nodes[count:]),
-            op_members={number[i]: self._op_members(i) for i in self.kept},
+            nodes=(*(folded.nodes[i] for i in self.group_roots), *folded.nodes[count:]),
+            op_members={number[i]: self._op_members(i) for i in self.group_roots},
             twins=tuple(
                 (self.number[a], self.number[b])
                 for a, b in folded.twins
@@ -92,7 +96,7 @@ class _Contraction:
         return replace(
             program,
             types=tuple(program.types[value] for value in self.values),
-            ops=tuple(map(self._op, self.kept, self.ops)),
+            ops=tuple(map(self._op, self.group_roots, self.ops)),
             body=self._region(program.body),
             arguments=self._ports(program.arguments),
             results=self._ports(program.results),
@@ -112,8 +116,8 @@ class _Contraction:
             return ops[index].signature, ops[index].operands
         return fuse([ops[i] for i in members], self.program.splats)
 
-    def _op(self, index: int, made: tuple[Signature, tuple[int, ...]]) -> Op:
-        op, (signature, operands) = self.program.ops[index], made
+    def _op(self, index: int, fused: tuple[Signature, tuple[int, ...]]) -> Op:
+        op, (signature, operands) = self.program.ops[index], fused
         regions = tuple(map(self._region, op.regions))
         return Op(
             signature, self._all(operands), self._all(op.results), op.location, regions

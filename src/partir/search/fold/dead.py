@@ -8,7 +8,7 @@ from partir.ir.core import Program, Region
 
 
 def dead_ops(program: Program) -> set[int]:
-    """Ops of the body whose results are read by none that isn't dead itself."""
+    """Ops of the body whose results are read only by dead ops."""
     read = set(program.body.results)
     read.update(v for tie in program.ties for v in tie.sources)
     dead: set[int] = set()

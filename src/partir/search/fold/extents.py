@@ -9,21 +9,20 @@ from dataclasses import dataclass
 from partir.ir.core import Program
 from partir.search.fold.repeats import LEAST, Chain, Repeats
 
-Spans = dict[int, tuple[int, int]]
+Extents = dict[int, tuple[int, int]]
 
 
-def spans_of(program: Program, repeats: Repeats) -> Spans:
+def extents_of(program: Program, repeats: Repeats) -> Extents:
     """First and last repetition of each family: those of most of its chains.
 
     Families that feed a loop stay as they are if it carries each repetition apart.
     """
     votes: dict[int, Counter[tuple[int, int]]] = {}
     for chain in repeats.ops:
-        found = votes.setdefault(chain.family, Counter())
-        found[(chain.first, chain.last)] += 1
+        votes.setdefault(chain.family, Counter())[(chain.first, chain.last)] += 1
     for family in _feeding_loops(program, repeats):
         votes.pop(family, None)
-    return {family: found.most_common(1)[0][0] for family, found in votes.items()}
+    return {family: own.most_common(1)[0][0] for family, own in votes.items()}
 
 
 def _feeding_loops(program: Program, repeats: Repeats) -> set[int]:
@@ -50,12 +49,12 @@ def _feeding_loops(program: Program, repeats: Repeats) -> set[int]:
     return feeding
 
 
-def span_of(chain: Chain, spans: Spans) -> tuple[int, int] | None:
+def extent_of(chain: Chain, extents: Extents) -> tuple[int, int] | None:
     """Repetitions to fold: its family's, what lies outside stays; None if too few.
 
     A chain may be numbered one off, if it was found by way of a carried value.
     """
-    first, last = spans.get(chain.family, (0, 0))
+    first, last = extents.get(chain.family, (0, 0))
     if len(chain.members) == last - first + 1:
         first, last = chain.first, chain.last
     first, last = max(first, chain.first), min(last, chain.last)
@@ -63,36 +62,38 @@ def span_of(chain: Chain, spans: Spans) -> tuple[int, int] | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Fold:
-    """The member of a chain that is kept, the first to run, and those it stands for."""
+class FoldedChain:
+    """The representative of a chain, the first to run, and those it stands for."""
 
-    kept: int
-    rest: tuple[int, ...]  # in program order
+    representative: int
+    others: tuple[int, ...]  # in program order
 
     @classmethod
-    def of(cls, members: Sequence[int]) -> Fold:
-        """Keep the first."""
-        first, *rest = sorted(members)
-        return cls(first, tuple(rest))
+    def of(cls, members: Sequence[int]) -> FoldedChain:
+        """The first represents all."""
+        first, *others = sorted(members)
+        return cls(first, tuple(others))
 
 
-def folds_of(chains: Iterable[Chain], spans: Spans, ends: Set[int]) -> list[Fold]:
+def folded_chains(
+    chains: Iterable[Chain], extents: Extents, ends: Set[int]
+) -> list[FoldedChain]:
     """Chains to fold; what one has beyond one of the `ends` is left out."""
-    found = []
+    folded = []
     for chain in chains:
-        if span := span_of(chain, spans):
-            members = [chain.at(r) for r in range(span[0], span[1] + 1)]
+        if extent := extent_of(chain, extents):
+            members = [chain.at(r) for r in range(extent[0], extent[1] + 1)]
             if not ends.isdisjoint(members):
                 members = _within(sorted(members), ends)
             if len(members) >= LEAST:
-                found.append(Fold.of(members))
-    return found
+                folded.append(FoldedChain.of(members))
+    return folded
 
 
 def _within(members: list[int], ends: Set[int]) -> list[int]:
     """The middle of a chain: from the last of the ends before it to the first behind.
 
-    The former is the one that is kept, the latter is left out.
+    The former is the representative, the latter is left out.
     """
     half, start, stop = len(members) // 2, 0, len(members)
     for place, member in enumerate(members):

@@ -23,7 +23,7 @@ class Folded:
     nodes: tuple[int, ...]  # of `source`'s graph: ops, then ties
     op_members: Mapping[int, tuple[int, ...]]  # of nodes that stand for several
     twins: tuple[tuple[int, int], ...]  # values at one place of two repetitions
-    kept_arguments: tuple[int, ...]  # positions in `source.arguments`
+    argument_positions: tuple[int, ...]  # in `source.arguments`
 
     def node_members(self, node: int) -> tuple[int, ...]:
         """Nodes of the source that a node stands for."""

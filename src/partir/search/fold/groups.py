@@ -4,7 +4,7 @@ An elementwise op goes into the one that reads it if nothing else does, so that 
 makes one value, as a kernel would; so does what is only repeated there. All values
 inside are then tiled as that one is. What a rewrite or a tactic looks for stays
 outside: a sum of two values that may each be a sum over devices, conversions next to
-something that may be gathered, weights that a move may keep whole.
+something that may be gathered, weights that a move may pin whole.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Groups:
 
         Where something smaller is repeated, one op reads it.
         """
-        nodes, weights = self.folded.nodes, self.folded.times.ops
+        nodes, counts = self.folded.nodes, self.folded.times.ops
         last = self.program.ops[target]
         repeated = any(is_broadcast(self.program.ops[r].signature) for r in readers)
         return (
@@ -100,14 +100,14 @@ class Groups:
             and all(
                 self.weights.isdisjoint(self.program.ops[r].operands) for r in readers
             )
-            and weights[index] == weights[target]
+            and counts[index] == counts[target]
             and self.region_of[index] is self.region_of[target]
             and not _widens(last)
-            and not self._kept_apart(index, target)
+            and not self._is_apart(index, target)
             and self.alike(nodes[index], nodes[target])
         )
 
-    def _kept_apart(self, index: int, target: int) -> bool:
+    def _is_apart(self, index: int, target: int) -> bool:
         """A costly op is computed once, a cheap one again for each reader."""
         ops = self.program.ops
         if len(self.program.uses.get(ops[target].results[0], ())) < 2:
@@ -130,18 +130,18 @@ class Groups:
 def _weights(program: Program) -> set[int]:
     """Arguments that heavy ops read, and what is computed of them alone.
 
-    A move may keep them whole where everything else that an op reads is tiled.
+    A move may pin them whole where everything else that an op reads is tiled.
     """
-    found = {
+    weights = {
         v for v in program.body.arguments if any(True for _ in heavy_reads(program, v))
     }
     splats = program.splats.keys()
     for op in program.ops:
         light = is_pointwise(op.signature) or is_broadcast(op.signature)
-        known = all(v in found or v in splats for v in op.operands)
-        if light and known and not found.isdisjoint(op.operands):
-            found.update(op.results)
-    return found
+        known = all(v in weights or v in splats for v in op.operands)
+        if light and known and not weights.isdisjoint(op.operands):
+            weights.update(op.results)
+    return weights
 
 
 def _regions(program: Program) -> Iterable[Region]:
@@ -159,7 +159,7 @@ def _widens(op: Op) -> bool:
 def _merging(program: Program) -> set[int]:
     """Ops where sums over devices that several operands may need become one."""
     pending: set[int] = set()
-    found: set[int] = set()
+    merging: set[int] = set()
     bounds = Bounds.of(program)
     for index, op in enumerate(program.ops):
         signature, operands = op.signature, op.operands
@@ -172,5 +172,5 @@ def _merging(program: Program) -> set[int]:
         if positions and adds_up(signature, operands, positions, bounds):
             pending.update(op.results)
             if len({operands[i] for i in positions}) > 1:
-                found.add(index)
-    return found
+                merging.add(index)
+    return merging

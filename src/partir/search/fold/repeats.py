@@ -48,17 +48,17 @@ class Chain:
 class Repeats:
     """Chains of ops and of arguments (values).
 
-    `like` are pairs of values that stand at one place of two repetitions although the
+    `twins` are pairs of values that stand at one place of two repetitions although the
     first is in no chain.
     """
 
     ops: tuple[Chain, ...] = ()
     arguments: tuple[Chain, ...] = ()
-    like: tuple[tuple[int, int], ...] = ()
+    twins: tuple[tuple[int, int], ...] = ()
 
 
 class Decisions(Protocol):
-    """What repetitions must have in common besides their shape."""
+    """What was decided, which repetitions must have in common besides their shape."""
 
     def op(self, index: int) -> object:
         """Of an op."""
@@ -164,14 +164,14 @@ def _runs(keys: np.ndarray) -> list[tuple[int, int, int]]:
         if key in last:
             gaps[place - last[key]] += 1
         last[key] = place
-    found = []
+    runs = []
     for period, _ in sorted(gaps.items(), key=lambda g: -g[0] * g[1])[:_CANDIDATES]:
         same = np.concatenate(([0], keys[:-period] == keys[period:], [0]))
         edges = np.flatnonzero(np.diff(same.astype(np.int8)))
         for start, stop in edges.reshape(-1, 2).tolist():
             if stop - start >= (LEAST - 1) * period:
-                found.append((period, start, stop))
-    return sorted(found, key=lambda run: (run[1] - run[2], run[0]))
+                runs.append((period, start, stop))
+    return sorted(runs, key=lambda run: (run[1] - run[2], run[0]))
 
 
 def _carries(program: Program, run: np.ndarray, period: int) -> bool:
@@ -241,11 +241,11 @@ class _Shift:
         """What both read at the same place corresponds."""
         ops, makers = self.program.ops, self.program.producers
         for one, other in zip(ops[op].operands, ops[later].operands, strict=True):
-            made, made_later = makers.get(one), makers.get(other)
-            if made is None and made_later is None:
+            maker, maker_later = makers.get(one), makers.get(other)
+            if maker is None and maker_later is None:
                 self._argument(one, other, self.places[op])
-            elif made is not None and made_later is not None:
-                yield made, made_later
+            elif maker is not None and maker_later is not None:
+                yield maker, maker_later
 
     def _argument(self, one: int, other: int, place: Place) -> None:
         types = self.program.types
@@ -269,10 +269,10 @@ class _Shift:
 
     def _readers(self, value: int) -> dict[object, list[int]]:
         """Readers by what they are and where they read the value."""
-        found: dict[object, list[int]] = {}
+        readers: dict[object, list[int]] = {}
         for reader in self.program.uses.get(value, ()):
             if reader in self.region_of:
                 op = self.program.ops[reader]
                 key = (op.signature, op.operands.index(value))
-                found.setdefault(key, []).append(reader)
-        return found
+                readers.setdefault(key, []).append(reader)
+        return readers

@@ -1,27 +1,13 @@
-"""Budgets, and the best that a search has found so far."""
+"""The best that a search has met so far, and how far it is."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from partir.search.problem import Outcome, Path, Problem
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """How much may be spent: evaluations, seconds, or both."""
-
-    evaluations: int | None = None
-    seconds: float | None = None
-    started: float = field(default_factory=time.monotonic)
-
-    def left(self, evaluations: int) -> bool:
-        """Whether there is more to spend."""
-        if self.evaluations is not None and evaluations >= self.evaluations:
-            return False
-        return self.seconds is None or time.monotonic() - self.started < self.seconds
+from partir.search.goal import Outcome
+from partir.search.problem import Path, Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +21,7 @@ class Progress:
 
 
 Listener = Callable[[Progress], None]
-_LEADERS = 6  # kept to be confirmed on the whole program
+_LEADERS = 6  # to be confirmed on the whole program
 
 
 class Best:

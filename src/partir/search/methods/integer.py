@@ -23,10 +23,13 @@ from typing import Any
 
 import numpy as np
 
-from partir.search.methods.best import Best, Budget, Listener
+from partir.search.goal import Outcome
+from partir.search.methods.best import Best
+from partir.search.methods.budget import Budget
 from partir.search.methods.local import walked
-from partir.search.problem import Outcome, Path, Problem
-from partir.search.space.moves import Move
+from partir.search.methods.registry import search_method
+from partir.search.problem import Path, Problem
+from partir.search.space.move import Move
 
 _MOVES = 24  # variables; the most promising moves
 _MOST = 12  # moves in a row, as in the tree search
@@ -46,22 +49,22 @@ class _Model:
     excluded: list[Pair] = field(default_factory=list)
 
 
-class IntegerProgram:
+@search_method("integer")
+def integer_program(problem: Problem, best: Best, budget: Budget, seed: int) -> None:
     """Measure moves and pairs, then solve, evaluate and solve again."""
+    _IntegerProgram(problem, best).run(budget)
 
-    def __init__(
-        self, problem: Problem, seed: int = 0, listener: Listener | None = None
-    ) -> None:
-        """Nothing is measured yet. The seed changes nothing."""
-        self.problem = problem
-        self.best = Best(problem, listener)
 
-    def run(self, budget: Budget) -> Best:
+class _IntegerProgram:
+    def __init__(self, problem: Problem, best: Best) -> None:
+        self.problem, self.best = problem, best
+
+    def run(self, budget: Budget) -> None:
         """Until nothing is gained any more, or the budget is spent."""
         moves = self._promising(budget)
         model = self._measured(moves, budget)
         if not moves:
-            return self.best
+            return
         tried: list[frozenset[int]] = [frozenset()]
         idle = 0
         while idle < _IDLE and budget.left(self.problem.evaluations):
@@ -76,24 +79,23 @@ class IntegerProgram:
             before = self.best.path
             self.best.offer(*walked(self.problem, path))
             idle = 0 if self.best.path != before else idle + 1
-        return self.best
 
     # Measuring
 
     def _promising(self, budget: Budget) -> list[Move]:
         """Moves that are good alone for time or for memory, in canonical order."""
-        found: list[tuple[Move, Outcome]] = []
+        alone: list[tuple[Move, Outcome]] = []
         for move in self.problem.fixed:
             if not budget.left(self.problem.evaluations):
                 break
-            found.append((move, self._outcome((move,))))
+            alone.append((move, self._outcome((move,))))
         ranks = [
-            {id(m): place for place, (m, _) in enumerate(sorted(found, key=key))}
+            {id(m): place for place, (m, _) in enumerate(sorted(alone, key=key))}
             for key in (lambda one: one[1].seconds, lambda one: one[1].peak_bytes)
         ]
-        best = sorted(found, key=lambda one: min(rank[id(one[0])] for rank in ranks))
-        kept = {id(move) for move, _ in best[:_MOVES]}
-        return [move for move, _ in found if id(move) in kept]
+        best = sorted(alone, key=lambda one: min(rank[id(one[0])] for rank in ranks))
+        promising = {id(move) for move, _ in best[:_MOVES]}
+        return [move for move, _ in alone if id(move) in promising]
 
     def _measured(self, moves: list[Move], budget: Budget) -> _Model:
         """What moves change alone and in pairs; pairs without budget change nothing."""
@@ -149,16 +151,16 @@ def _solve(
     if limit is not None:
         rows.add(dict(enumerate(costs[:, 1])), high=limit - model.start[1])
     integral = np.array([1] * moves + [0] * len(pairs))
-    found = milp(
+    solution = milp(
         costs[:, int(memory)],
         integrality=integral,
         bounds=Bounds(0, 1),
         constraints=rows.constraint(),
         options={"time_limit": _SOLVE},
     )
-    if found.x is None:
+    if solution.x is None:
         return None
-    return frozenset(int(n) for n in np.flatnonzero(found.x[:moves] > 0.5))
+    return frozenset(int(n) for n in np.flatnonzero(solution.x[:moves] > 0.5))
 
 
 class _Rows:

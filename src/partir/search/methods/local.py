@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator
 
-from partir.search.methods.best import Best, Budget
-from partir.search.problem import Outcome, Path, Problem
-from partir.search.space.moves import Move
+from partir.search.goal import Outcome
+from partir.search.methods.best import Best
+from partir.search.methods.budget import Budget
+from partir.search.problem import Path, Problem
+from partir.search.space.move import Move
 
 _MOST = 80  # neighbours by exchange that are tried in a row without a gain
-_KEPT = 0.6  # of the moves when a path is shaken
+_STAY = 0.6  # of the moves when a path is shaken
 
 
 def improve(problem: Problem, best: Best, budget: Budget, order: random.Random) -> None:
@@ -30,21 +32,21 @@ def climb(
         for other in _neighbours(problem, path, order):
             if not budget.left(problem.evaluations):
                 return
-            made, reached = walked(problem, other)
-            best.offer(made, reached)
-            shorter = reached.score == outcome.score and len(made) < len(path)
+            nearby, reached = walked(problem, other)
+            best.offer(nearby, reached)
+            shorter = reached.score == outcome.score and len(nearby) < len(path)
             if reached.score > outcome.score * (1 + 1e-9) or shorter:
-                path, outcome, improved = made, reached, True
+                path, outcome, improved = nearby, reached, True
                 break
 
 
 def shaken(path: Path, order: random.Random) -> Path:
     """Some moves of a path, one of them at another place: where to climb from anew."""
-    kept = [move for move in path if order.random() < _KEPT]
-    if len(kept) > 1:
-        moved = kept.pop(order.randrange(len(kept)))
-        kept.insert(order.randrange(len(kept) + 1), moved)
-    return tuple(kept)
+    some = [move for move in path if order.random() < _STAY]
+    if len(some) > 1:
+        moved = some.pop(order.randrange(len(some)))
+        some.insert(order.randrange(len(some) + 1), moved)
+    return tuple(some)
 
 
 def _neighbours(problem: Problem, path: Path, order: random.Random) -> Iterator[Path]:
@@ -76,17 +78,17 @@ def _neighbours(problem: Problem, path: Path, order: random.Random) -> Iterator[
 
 def _on_all_axes(moves: Iterable[Move]) -> Iterable[Path]:
     """The same over each axis: together they may gain where one alone does not."""
-    found: dict[tuple[str, int], Path] = {}
+    alike: dict[tuple[str, int | None], Path] = {}
     for move in moves:
-        key = move.group, move.name
-        found[key] = (*found.get(key, ()), move)
-    return [alike for alike in found.values() if len(alike) > 1]
+        key = move.subject, move.dimension
+        alike[key] = (*alike.get(key, ()), move)
+    return [path for path in alike.values() if len(path) > 1]
 
 
 def walked(problem: Problem, path: Path) -> tuple[Path, Outcome]:
     """The path without moves that change nothing, and its outcome."""
-    kept: Path = ()
+    effective: Path = ()
     for move in path:
-        if problem.follow(kept, move) is not None:
-            kept = (*kept, move)
-    return kept, problem.outcome(problem.state(kept))
+        if problem.follow(effective, move) is not None:
+            effective = (*effective, move)
+    return effective, problem.outcome(problem.state(effective))

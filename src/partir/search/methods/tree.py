@@ -1,7 +1,7 @@
 """Monte Carlo tree search over sequences of moves.
 
 Every node is a partition with its own cost, so stopping is possible anywhere. Values
-are the best score found below a node, since the best is what is kept, mixed with the
+are the best score found below a node, since the best is what counts, mixed with the
 mean. Moves are tried in the order of what they gained elsewhere. Partitions that are
 reached in several ways are one node.
 """
@@ -13,10 +13,13 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from partir.search.methods.best import Best, Budget, Listener
+from partir.search.goal import Outcome
+from partir.search.methods.best import Best
+from partir.search.methods.budget import Budget
 from partir.search.methods.local import climb, improve, shaken
-from partir.search.problem import Outcome, Path, Problem
-from partir.search.space.moves import Move
+from partir.search.methods.registry import search_method
+from partir.search.problem import Path, Problem
+from partir.search.space.move import Move
 
 _EXPLORE = 0.35
 _DEPTH = 12
@@ -26,12 +29,15 @@ _IDLE = 20  # such turns in a row without anything new
 _NOISE = 0.02  # on what moves have gained, so that seeds differ
 
 
+Kind = tuple[str, str, int | None, int]  # what a move is, whatever the state
+
+
 @dataclass
 class Gains:
     """What each kind of move has gained on average, wherever it was tried."""
 
-    total: dict[tuple[str, str, int], float] = field(default_factory=dict)
-    count: dict[tuple[str, str, int], int] = field(default_factory=dict)
+    total: dict[Kind, float] = field(default_factory=dict)
+    count: dict[Kind, int] = field(default_factory=dict)
 
     def add(self, move: Move, gain: float) -> None:
         """One more trial."""
@@ -72,20 +78,23 @@ def _speed(outcome: Outcome) -> float:
     return 1 / max(outcome.seconds, 1e-12)
 
 
-class TreeSearch:
-    """One search; `run` may be stopped at any time, and the best is kept."""
+@search_method("mcts")
+def tree_search(problem: Problem, best: Best, budget: Budget, seed: int) -> None:
+    """Monte Carlo tree search, with local search of the best in between."""
+    _TreeSearch(problem, best, seed).run(budget)
 
-    def __init__(
-        self, problem: Problem, seed: int = 0, listener: Listener | None = None
-    ) -> None:
+
+class _TreeSearch:
+    """One search; `run` may be stopped at any time, and `best` has the best so far."""
+
+    def __init__(self, problem: Problem, best: Best, seed: int) -> None:
         """Nothing is tried yet."""
-        self.problem = problem
+        self.problem, self.best = problem, best
         self.random = random.Random(seed)
         self.gains = Gains()
-        self.best = Best(problem, listener)
         self._nodes: dict[int, _Node] = {}
 
-    def run(self, budget: Budget) -> Best:
+    def run(self, budget: Budget) -> None:
         """Search until the budget or the tree is exhausted."""
         root = self._node((), self.problem.outcome(self.problem.start))
         self._descend(root, budget, _score)
@@ -100,7 +109,6 @@ class TreeSearch:
             if not budget.left(self.problem.evaluations):
                 break
             idle = idle + 1 if self.problem.evaluations == before else 0
-        return self.best
 
     def _walks(self, root: _Node, budget: Budget) -> None:
         """A turn of them."""
@@ -132,14 +140,14 @@ class TreeSearch:
     def _node(self, path: Path, outcome: Outcome) -> _Node:
         state = self.problem.state(path)
         key = hash(self.problem.fingerprint(state))
-        found = self._nodes.get(key)
-        if found is None:
+        node = self._nodes.get(key)
+        if node is None:
             untried = self.problem.candidates(path) if len(path) < _DEPTH else []
             self.random.shuffle(untried)
-            found = _Node(path, outcome, untried, best=outcome.score)
-            found.done = not untried
-            self._nodes[key] = found
-        return found
+            node = _Node(path, outcome, untried, best=outcome.score)
+            node.done = not untried
+            self._nodes[key] = node
+        return node
 
     def _simulate(self, root: _Node, budget: Budget) -> None:
         """Down the tree, one new node, a short greedy walk from there, and back."""
@@ -153,10 +161,10 @@ class TreeSearch:
                 break
             line.append(node)
         score = node.best
-        made = self._expand(node)
-        if made is not None:
-            line.append(made)
-            score = max(made.best, self._walk(made, line, budget))
+        child = self._expand(node)
+        if child is not None:
+            line.append(child)
+            score = max(child.best, self._walk(child, line, budget))
         for one in line:
             one.visits += 1
             one.total += score
@@ -193,9 +201,9 @@ class TreeSearch:
         while node.untried:
             index = self._promising(node.untried)
             move = node.untried.pop(index)
-            made = self._try(node, move)
-            if made is not None:
-                return made
+            child = self._try(node, move)
+            if child is not None:
+                return child
         return None
 
     def _promising(self, moves: list[Move]) -> int:
@@ -211,11 +219,11 @@ class TreeSearch:
         self.gains.add(move, outcome.score - node.outcome.score)
         path = (*node.path, move)
         self.best.offer(path, outcome)
-        made = self._node(path, outcome)
-        if made is node:
+        child = self._node(path, outcome)
+        if child is node:
             return None
-        node.children.append((move, made))
-        return made
+        node.children.append((move, child))
+        return child
 
     def _walk(self, node: _Node, line: list[_Node], budget: Budget) -> float:
         """Further down, each time by the best of a few moves, as long as they gain.

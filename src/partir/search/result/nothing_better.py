@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from partir.partition.state import State
-from partir.search.problem import Outcome, Problem
-from partir.search.result.decisions import decided, time_text
-from partir.search.space.moves import Move
+from partir.search.goal import Outcome
+from partir.search.problem import Problem
+from partir.search.result.decisions import decisions_and_state
+from partir.search.result.wording import time_text
+from partir.search.space.move import Move
 from partir.simulate.estimate import Estimate
 from partir.spmd.stages import lower_state
 
@@ -24,11 +26,11 @@ def nothing_better(problem: Problem, start: State, donated: Sequence[bool]) -> s
             f"nothing is left to decide over {axes}: every dimension that may be tiled "
             f"is decided by earlier tactics, kept whole, or does not divide by {sizes}"
         )
-    made, whole = decided(problem, (best[0],), start)
+    decisions, whole = decisions_and_state(problem, (best[0],), start)
     device = problem.device
     before = Estimate(lower_state(start), device, donated)
     after = Estimate(lower_state(whole), device, donated)
-    subject, _, _ = made[0].reason.partition(";")
+    subject, _, _ = decisions[0].reason.partition(";")
     return (
         f"no decision over {axes} makes it better. The best first one ({subject}) "
         f"takes {time_text(after.seconds)} instead of {time_text(before.seconds)}: "

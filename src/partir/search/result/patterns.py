@@ -26,11 +26,11 @@ def as_patterns(wishes: Mapping[str, T], names: Sequence[str]) -> dict[str, T]:
     groups: dict[T, list[str]] = {}
     for name, wish in wishes.items():
         groups.setdefault(wish, []).append(name)
-    found: dict[str, T] = {}
+    patterns: dict[str, T] = {}
     for wish, those in groups.items():
         for pattern in _cover(those, names):
-            found[pattern] = wish
-    return found
+            patterns[pattern] = wish
+    return patterns
 
 
 def _cover(wanted: list[str], names: Sequence[str]) -> Iterator[str]:
@@ -80,7 +80,7 @@ def _wider(name: str) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class LoopPattern:
     """Ops that one pattern matches, and the factor that all of them get."""
 
     pattern: str
@@ -88,7 +88,7 @@ class Chosen:
     ops: tuple[int, ...]
 
 
-def chosen_ops(program: Program, loops: Mapping[int, int]) -> list[Chosen]:
+def loop_patterns(program: Program, loops: Mapping[int, int]) -> list[LoopPattern]:
     """Loops of ops by patterns of their addresses, numbers as ``{first..last..step}``.
 
     The order of ops matters to propagation: it is that of this list.
@@ -101,16 +101,16 @@ def chosen_ops(program: Program, loops: Mapping[int, int]) -> list[Chosen]:
         if number.isdecimal():
             groups.setdefault((stem, factor), {})[int(number)] = op
         else:
-            alone.append(Chosen(address, factor, (op,)))
-    found = []
+            alone.append(LoopPattern(address, factor, (op,)))
+    patterns = []
     for (stem, factor), ops in groups.items():
         whole = len(ops) == program.address_counts[stem]
         runs = [sorted(ops)] if whole else list(_progressions(set(ops)))
         for run in runs:
             numbers = "*" if whole else _range_text(run)
             members = tuple(ops[number] for number in run)
-            found.append(Chosen(f"{stem}/{numbers}", factor, members))
-    return [*found, *alone]
+            patterns.append(LoopPattern(f"{stem}/{numbers}", factor, members))
+    return [*patterns, *alone]
 
 
 def _progressions(numbers: set[int]) -> Iterator[list[int]]:

@@ -19,7 +19,7 @@ Dim = tuple[int, int]  # value, dimension
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class NamedDim:
     """One named dimension of a folded program.
 
     `arguments` are its places in arguments, `values` how many values have it,
@@ -35,36 +35,36 @@ class Name:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
-    """All names, those of the largest arguments first, and where each stands."""
+class NamedDims:
+    """All of them, those of the largest arguments first, and where each stands."""
 
-    names: tuple[Name, ...]
-    where: Mapping[Dim, int]
+    dimensions: tuple[NamedDim, ...]
+    number_of: Mapping[Dim, int]
 
 
-def named_dimensions(folded: Folded, graph: Graph) -> Names:
-    """The names of a folded program."""
-    dims = _Dims(graph)
+def named_dimensions(folded: Folded, graph: Graph) -> NamedDims:
+    """The named dimensions of a folded program."""
+    classes = _DimClasses(graph)
     for node, nest in enumerate(graph.nests):
         around = graph.operands[node] + graph.results[node]
         for factor in nest.factors:
             if factor.size > 1:
                 places = factor.operands + factor.results
-                dims.join(
+                classes.join(
                     (v, d) for v, d in zip(around, places, strict=True) if d is not None
                 )
     for one, other in folded.twins:
         for dim in range(len(graph.program.types[one].shape)):
-            dims.join([(one, dim), (other, dim)])
-    return _names(graph, dims.groups())
+            classes.join([(one, dim), (other, dim)])
+    return _names(graph, classes.members())
 
 
-def _names(graph: Graph, groups: Iterable[list[Dim]]) -> Names:
+def _names(graph: Graph, classes: Iterable[list[Dim]]) -> NamedDims:
     types, program = graph.program.types, graph.program
     is_argument = set(program.body.arguments)
     outer = {v for i in program.body.ops for v in program.ops[i].results}
-    found = []
-    for members in groups:
+    ranked = []
+    for members in classes:
         size = max(types[v].shape[d] for v, d in members)
         arguments = tuple(m for m in members if m[0] in is_argument)
         inner = max(
@@ -74,20 +74,21 @@ def _names(graph: Graph, groups: Iterable[list[Dim]]) -> Names:
         )
         if size > 1 and (arguments or inner):
             bytes_ = sum(types[v].bytes for v, _ in arguments)
-            found.append((-bytes_, -len(members), members, arguments, inner))
-    found.sort(key=lambda one: one[:2])
-    names, where = [], {}
-    for number, (*_, members, arguments, inner) in enumerate(found):
+            ranked.append((-bytes_, -len(members), members, arguments, inner))
+    ranked.sort(key=lambda one: one[:2])
+    dimensions, number_of = [], {}
+    for number, (*_, members, arguments, inner) in enumerate(ranked):
         counts = Counter(v for v, _ in members)
         twice = tuple(sorted(v for v, count in counts.items() if count > 1))
         size = max(types[v].shape[d] for v, d in members)
-        one = None if arguments else inner
-        names.append(Name(number, size, arguments, len(counts), twice, one))
-        where.update(dict.fromkeys(members, number))
-    return Names(tuple(names), where)
+        place = None if arguments else inner
+        named = NamedDim(number, size, arguments, len(counts), twice, place)
+        dimensions.append(named)
+        number_of.update(dict.fromkeys(members, number))
+    return NamedDims(tuple(dimensions), number_of)
 
 
-class _Dims:
+class _DimClasses:
     """Union-find over all dimensions of all values."""
 
     def __init__(self, graph: Graph) -> None:
@@ -112,10 +113,10 @@ class _Dims:
         for root in roots[1:]:
             self.parent[self.find(root)] = self.find(roots[0])
 
-    def groups(self) -> Iterator[list[Dim]]:
-        found: dict[int, list[Dim]] = {}
+    def members(self) -> Iterator[list[Dim]]:
+        classes: dict[int, list[Dim]] = {}
         for value, type_ in enumerate(self.types):
             for dim in range(len(type_.shape)):
                 root = self.find(self.first[value] + dim)
-                found.setdefault(root, []).append((value, dim))
-        yield from found.values()
+                classes.setdefault(root, []).append((value, dim))
+        yield from classes.values()

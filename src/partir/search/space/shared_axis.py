@@ -1,4 +1,4 @@
-"""Two names over one axis: weights' ops along one, everything around along another.
+"""Two named dimensions that share an axis: one for ops of weights, one for the rest.
 
 Experts share an axis with the batch: what reads experts' weights loops over experts,
 the rest over the batch, and tokens change places in between. Propagation alone can't
@@ -16,34 +16,33 @@ from partir.rules.factor import Factor
 from partir.rules.nest import Nest
 from partir.rules.traits import changes_form, is_light
 from partir.search.space.dimensions import Dim
+from partir.search.space.move import Loops
 
-Loops = tuple[tuple[int, Factor], ...]  # node, the loop that it gets
 
-
-def meeting_loops(
+def shared_axis_loops(
     graph: Graph,
-    names: Mapping[Dim, int],
+    numbers: Mapping[Dim, int],
     weights: Iterable[int],
     inner: int,
     outer: int,
 ) -> tuple[Loops, Loops]:
-    """Loops of the core over name `inner`, and of the rim over name `outer`."""
-    return _Meeting(graph, names, inner, outer).loops(weights)
+    """Loops of the core along dimension `inner`, and of the rim along `outer`."""
+    return _SharedAxis(graph, numbers, inner, outer).loops(weights)
 
 
-class _Meeting:
+class _SharedAxis:
     def __init__(
-        self, graph: Graph, names: Mapping[Dim, int], inner: int, outer: int
+        self, graph: Graph, numbers: Mapping[Dim, int], inner: int, outer: int
     ) -> None:
-        self.graph, self.names = graph, names
+        self.graph, self.numbers = graph, numbers
         self.inner, self.outer = inner, outer
 
     def loops(self, weights: Iterable[int]) -> tuple[Loops, Loops]:
         """Core first: what it makes and reads is then its own."""
-        given = self._derived(weights)
+        derived = self._derived(weights)
         core = {
             node
-            for value in given
+            for value in derived
             for node in self.graph.neighbours[value]
             if value in self.graph.operands[node] and self._heavy(node)
         }
@@ -55,21 +54,21 @@ class _Meeting:
             for node in self.graph.neighbours[todo.pop()]:
                 if node in core or node in rim:
                     continue
-                if self._belongs(node, values, given):
+                if self._belongs(node, values, derived):
                     core.add(node)
                     fresh = self._values([node]) - values
                     values |= fresh
                     todo += fresh
                 elif self._factor(node, self.outer) is not None:
                     rim.add(node)
-        rim = {n for n in rim if not self._belongs(n, values, given)} - core
+        rim = {n for n in rim if not self._belongs(n, values, derived)} - core
         inside, around = (core, self.inner), (rim, self.outer)
-        return tuple(self._chosen(*inside)), tuple(self._chosen(*around))
+        return tuple(self._loops(*inside)), tuple(self._loops(*around))
 
-    def _chosen(self, nodes: set[int], name: int) -> Iterator[tuple[int, Factor]]:
+    def _loops(self, nodes: set[int], dimension: int) -> Iterator[tuple[int, Factor]]:
         ops = len(self.graph.program.ops)  # ties follow what they tie
         for node in sorted(nodes):
-            number = self._factor(node, name)
+            number = self._factor(node, dimension)
             if number is not None and node < ops:
                 yield node, self._nest(node).factors[number].resized(0)
 
@@ -92,14 +91,14 @@ class _Meeting:
     def _nest(self, node: int) -> Nest:
         return self.graph.nests[node]
 
-    def _factor(self, node: int, name: int) -> int | None:
-        """The op's loop along a name, if there is just one."""
+    def _factor(self, node: int, dimension: int) -> int | None:
+        """The op's loop along a named dimension, if there is just one."""
         around = self.graph.operands[node] + self.graph.results[node]
         found = [
             number
             for number, factor in enumerate(self._nest(node).factors)
             if any(
-                dim is not None and self.names.get((value, dim)) == name
+                dim is not None and self.numbers.get((value, dim)) == dimension
                 for value, dim in zip(
                     around, factor.operands + factor.results, strict=True
                 )
@@ -111,24 +110,24 @@ class _Meeting:
         return all(self._factor(node, n) is not None for n in (self.inner, self.outer))
 
     def _values(self, nodes: Iterable[int]) -> set[int]:
-        """Values next to these that have both names."""
+        """Values next to these that have both dimensions."""
         types = self.graph.program.types
         return {
             value
             for node in nodes
             for value in self.graph.operands[node] + self.graph.results[node]
             if {self.inner, self.outer}
-            <= {self.names.get((value, d)) for d in range(len(types[value].shape))}
+            <= {self.numbers.get((value, d)) for d in range(len(types[value].shape))}
         }
 
-    def _belongs(self, node: int, values: set[int], given: set[int]) -> bool:
+    def _belongs(self, node: int, values: set[int], derived: set[int]) -> bool:
         """Elementwise on such values, or a product of nothing else."""
         if self._factor(node, self.inner) is None:
             return False
         types, operands = self.graph.program.types, self.graph.operands[node]
         if self._heavy(node):
             return all(
-                v in values or v in given or not types[v].shape for v in operands
+                v in values or v in derived or not types[v].shape for v in operands
             )
         own = self._values([node])
         around = operands + self.graph.results[node]

@@ -12,20 +12,22 @@ from concurrent.futures import Executor, Future, wait
 from partir.errors import PartitionError
 from partir.ir.garbage import collection_paused
 from partir.rules.user import put_rules, written_rules
-from partir.search.methods.best import Best, Budget, Listener
+from partir.search.methods import method_named
+from partir.search.methods.best import Best, Listener
+from partir.search.methods.budget import Budget
 from partir.search.methods.local import walked
-from partir.search.methods.registry import method as method_of
+from partir.search.methods.registry import SearchMethod
 from partir.search.problem import Path, Problem
 from partir.search.workers.processes import Processes
 
-Found = tuple[Path, int]  # a path, and how much was evaluated
+Answer = tuple[Path, int]  # the best path, and how much was evaluated
 
 _MOST = 4  # workers by default
 _GRACE = 5.0  # seconds to answer in after Ctrl-C
 
 
 class ParallelSearch:
-    """Independent searches with the seeds `seed`, `seed + 1`, …; the best is kept.
+    """Independent searches with the seeds `seed`, `seed + 1`, …; the best one wins.
 
     The first runs here and tells the listener; the others run in processes of their
     own, or on a given `concurrent.futures.Executor`: threads, a cluster. Each has the
@@ -50,11 +52,10 @@ class ParallelSearch:
         """`workers` are searches, this process's included; by default the cores."""
         if workers is not None and workers < 1:
             raise PartitionError(f"workers must be at least 1, got {workers}")
-        self.problem, self.seed, self.method = problem, seed, method
+        self.problem, self.seed, self.method = problem, seed, method_named(method)
         self.workers = workers or min(os.cpu_count() or 1, _MOST)
         self.executor = executor
-        self.search = method_of(method)(problem, seed, listener)
-        self.best: Best = self.search.best
+        self.best = Best(problem, listener)
         self._gathered: int | None = None
 
     @property
@@ -63,20 +64,20 @@ class ParallelSearch:
         return self.problem.evaluations if self._gathered is None else self._gathered
 
     def run(self, budget: Budget) -> Best:
-        """Search here and elsewhere; Ctrl-C ends all, what they found is kept."""
+        """Search here and elsewhere; Ctrl-C ends all, what they offered counts."""
         if self.workers == 1:
-            self.search.run(budget)
+            self.method(self.problem, self.best, budget, self.seed)
             return self.best
         sent = self._pickled()
         own = Processes(self.workers - 1) if self.executor is None else None
         executor = own or self.executor
         assert executor is not None
         futures = [
-            executor.submit(search_elsewhere, sent, self.method, seed, *_limits(budget))
+            executor.submit(search_elsewhere, sent, seed, *_limits(budget))
             for seed in range(self.seed + 1, self.seed + self.workers)
         ]
         try:
-            self.search.run(budget)
+            self.method(self.problem, self.best, budget, self.seed)
             wait(futures)
             _warn_of(self._gather(futures), len(futures))
         except KeyboardInterrupt:
@@ -92,16 +93,17 @@ class ParallelSearch:
 
     def _pickled(self) -> bytes:
         try:
-            return pickle.dumps((written_rules(), pickle.dumps(self.problem)))
+            problem = pickle.dumps((self.method, self.problem))
+            return pickle.dumps((written_rules(), problem))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise PartitionError(
                 f"this search can't be sent to other processes ({error}); write a goal "
-                "of your own as a function at the top of a module, or search with "
-                "workers=1"
+                "or a method of your own as a function at the top of a module, or "
+                "search with workers=1"
             ) from error
 
-    def _gather(self, futures: list[Future[Found]]) -> list[BaseException]:
-        """Offer what the others found, in the order of their seeds; what failed."""
+    def _gather(self, futures: list[Future[Answer]]) -> list[BaseException]:
+        """Offer the answers of the others, in the order of their seeds; what failed."""
         self._gathered = self.problem.evaluations  # what follows only walks paths again
         failed: list[BaseException] = []
         for future in futures:
@@ -138,19 +140,20 @@ def _limits(budget: Budget) -> tuple[int | None, float | None, float]:
 @collection_paused
 def search_elsewhere(
     sent: bytes,
-    method: str,
     seed: int,
     evaluations: int | None,
     seconds: float | None,
     until: float,
-) -> Found:
+) -> Answer:
     """One of the searches: its best path, and how much it evaluated."""
     rules, pickled = pickle.loads(sent)
     put_rules(rules)  # before nests, which ask them
-    problem: Problem = pickle.loads(pickled)
+    method: SearchMethod
+    problem: Problem
+    method, problem = pickle.loads(pickled)
     if seconds is not None:  # clocks of other machines are not trusted altogether
         seconds = min(seconds, max(until - time.time(), 0.2 * seconds))
-    search = method_of(method)(problem, seed, None)
-    with contextlib.suppress(KeyboardInterrupt):  # what it has found so far
-        search.run(Budget(evaluations, seconds))
-    return search.best.path, problem.evaluations
+    best = Best(problem)
+    with contextlib.suppress(KeyboardInterrupt):  # the best so far
+        method(problem, best, Budget(evaluations, seconds), seed)
+    return best.path, problem.evaluations
