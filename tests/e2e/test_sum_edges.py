@@ -36,11 +36,14 @@ def same(got: Any, want: Any) -> None:
 
 
 def check(
-    function: Callable[..., Any], tiled: Mapping[str, int], *args: Any
+    function: Callable[..., Any],
+    tiled: Mapping[str, int],
+    *args: Any,
+    results: Mapping[str, int] | None = None,
 ) -> partir.Partitioned:
     """Tiled over four devices, it gives what one device gives."""
-    schedule = [partir.ManualPartition(dict(tiled), axis="X")]
-    run = partir.jit(function, X4, schedule, compiler_options=QUICK)
+    tactic = partir.ManualPartition(tiled, axis="X", outputs=results or {})
+    run = partir.jit(function, X4, [tactic], compiler_options=QUICK)
     same(run(*args), jax.jit(function, compiler_options=QUICK)(*args))
     return run.partitioned(*args)
 
@@ -180,3 +183,94 @@ def test_factors_that_are_finite(name: str) -> None:
     x, n = np.array([1.0, -1.0, 0.5, 2.0]), np.arange(4)
     record = check(scaled, {"x": 0}, x, w, n)
     assert record.collectives["all_reduce"] == 1
+
+
+# Reductions over devices, type by type
+
+
+FLOATS = "float64 float32 float16 bfloat16 float8_e5m2 float8_e4m3fn float8_e4m3b11fnuz"
+INTEGERS = "bool int2 uint2 int4 int8 uint8 int16 uint16 int32 uint32 int64 uint64"
+EDGES = (0.0, -0.0, 1.0, -1.5, 16.0, INF, -INF, NAN)
+
+
+def edges(dtype: str, seed: int) -> Array:
+    """Random rows of the extremes of a type."""
+    if dtype in FLOATS or dtype == "bool":
+        made = np.array(EDGES).astype(dtype)
+    else:
+        limits = jnp.iinfo(dtype)
+        made = np.array([limits.min, limits.max, 0, 1], object).astype(dtype)
+    return made[np.random.default_rng(seed).integers(0, len(made), (8, 32))]
+
+
+@pytest.mark.parametrize("scattered", [False, True])
+def test_the_greatest_and_the_least(scattered: bool) -> None:
+    """nan wins, wherever it is; +0 is greater than -0."""
+
+    def extremes(x: dict[str, Array]) -> Any:
+        def both(rows: Array) -> tuple[Array, ...]:
+            high, low = jnp.max(rows, 0), jnp.min(rows, 0)
+            if rows.dtype.name not in ("float64", "float32"):
+                return high, low
+            return high, low, 1 / high, 1 / low  # of zeros, the sign
+
+        return jax.tree.map(both, x)
+
+    types = f"{FLOATS} {INTEGERS}".split()
+    x = {dtype: edges(dtype, seed) for seed, dtype in enumerate(types)}
+    tiled = {f"x/{dtype}": 0 for dtype in types}
+    record = check(extremes, tiled, x, results={"out/*/*": 0} if scattered else {})
+    kind = "reduce_scatter" if scattered else "all_reduce"
+    assert record.collectives[kind] == 2 * len(types)
+
+
+def test_sums_and_products_wrap_around() -> None:
+    def totals(x: dict[str, Array]) -> Any:
+        def both(rows: Array) -> tuple[Array, ...]:
+            if rows.dtype == bool:
+                return jnp.all(rows, 0), jnp.any(rows, 0)
+            added = lax.reduce(rows, rows.dtype.type(1), lax.add, (0,))
+            return added, lax.reduce(rows, rows.dtype.type(1), lax.mul, (0,))
+
+        return jax.tree.map(both, x)
+
+    types = INTEGERS.split()
+    x = {dtype: edges(dtype, seed) for seed, dtype in enumerate(types)}
+    check(totals, {f"x/{dtype}": 0 for dtype in types}, x)
+
+
+def test_sums_of_what_is_not_finite() -> None:
+    """Whatever the tiles are: an infinity of each sign makes nan, and nan stays."""
+
+    def totals(x: Array, y: Array, start: Array) -> tuple[Array, ...]:
+        begun = lax.reduce(x, start, lax.add, (0,))
+        return jnp.sum(x, 0), jnp.prod(x, 0), begun, jnp.sum(x, 0) - jnp.sum(y, 0)
+
+    x, y = edges("float64", 0), edges("float64", 1)
+    for start in (-0.0, INF, NAN):
+        check(totals, {"x": 0, "y": 0}, x, y, np.float64(start))
+
+
+def test_complex_numbers() -> None:
+    def totals(x: Array, y: Array) -> tuple[Array, ...]:
+        both = lax.complex(x, y)
+        total = jnp.sum(both, 0)
+        return total, jnp.prod(both, 0), jnp.sum(both, 0) / (2 - 1j), jnp.sum(both * 2)
+
+    check(totals, {"x": 0}, edges("float64", 0), edges("float64", 1))
+    check(totals, {"x": 0}, floats(0, 8, 32), floats(1, 8, 32))
+
+
+def test_every_type_moves() -> None:
+    """Gathered, exchanged, made narrower and wider on the way."""
+
+    def moved(x: dict[str, Array]) -> Any:
+        def one(rows: Array) -> tuple[Array, ...]:
+            return jnp.flip(rows, 0), jnp.flip(rows, 1)
+
+        return jax.tree.map(one, x)
+
+    types = f"{FLOATS} {INTEGERS} complex64".split()
+    x = {dtype: edges(dtype, seed) for seed, dtype in enumerate(types[:-1])}
+    x["complex64"] = floats(0, 8, 32).astype(np.complex64)
+    check(moved, {f"x/{dtype}": 0 for dtype in types}, x)

@@ -27,7 +27,8 @@ def monoid_of(region: Lambda) -> str | None:
     """The monoid of a reducer that applies one op to its two arguments, else None.
 
     Bitwise `and` and `or` of integers have none: XLA's collectives take only booleans.
-    Nor has a sum without a zero. On booleans add is or, multiply is and.
+    Nor has a sum without a zero, nor a product of complex numbers, which depends on its
+    order if one is not finite. On booleans add is or, multiply is and.
     """
     if len(region.ops) != 1 or len(region.arguments) != 2 or len(region.results) != 1:
         return None
@@ -41,6 +42,8 @@ def monoid_of(region: Lambda) -> str | None:
         return adding(dtype)
     if dtype == "i1":
         return "and" if found == "mul" else found
+    if dtype.startswith("complex") and found == "mul":
+        return None
     return None if found in ("and", "or") else found
 
 
