@@ -59,6 +59,7 @@ def floats(seed: int, *shape: int) -> np.ndarray:
 # Integers and booleans add up within one type only
 
 
+@pytest.mark.identity("multiplied")
 def test_integers_wrap_around_before_a_product_widens_them() -> None:
     def products(x: Array, w: Array) -> tuple[Array, ...]:
         def total() -> Array:
@@ -74,6 +75,7 @@ def test_integers_wrap_around_before_a_product_widens_them() -> None:
     check(products, {"x": 0}, integers(0, 4, 16, 16), integers(1, 16, 2))
 
 
+@pytest.mark.identity("multiplied")
 def test_booleans_are_one_before_a_product_counts_them() -> None:
     def reach(x: Array, q: Array, v: Array) -> tuple[Array, ...]:
         counted = jnp.matmul(x @ q, v, preferred_element_type=jnp.int32)
@@ -83,6 +85,7 @@ def test_booleans_are_one_before_a_product_counts_them() -> None:
     check(reach, {"x": 1}, x, q, v)
 
 
+@pytest.mark.identity("accumulated")
 def test_integers_wrap_around_in_loops() -> None:
     def steps(x: Array, w: Array) -> tuple[Array, Array]:
         def wide(total: Array, row: Array) -> tuple[Array, None]:
@@ -106,6 +109,7 @@ def test_integers_wrap_around_in_loops() -> None:
 # Floats move through a factor only if it is finite for certain
 
 
+@pytest.mark.identity("divided", "pieces")
 def test_what_is_looked_up_may_be_divided_by_zero() -> None:
     def divided(table: Array, ids: Array, t: Array) -> Array:
         return jnp.sum(table[ids] / t, -1)
@@ -123,6 +127,7 @@ FACTORS: dict[str, Callable[[Array, Array], Array]] = {
 }
 
 
+@pytest.mark.identity("scaled", "divided", "accumulated")
 @pytest.mark.parametrize("name", FACTORS)
 def test_factors_that_are_not_finite(name: str) -> None:
     """The parts of a sum may be zero, or of another sign, where the sum is not."""
@@ -144,6 +149,7 @@ def test_factors_that_are_not_finite(name: str) -> None:
     check(scaled, {"x": 0, "table": 0}, x, w, floats(1, 8, 4), t)
 
 
+@pytest.mark.identity("multiplied", "transformed", "pieces")
 def test_what_is_looked_up_meets_weights_that_are_not_finite() -> None:
     def products(table: Array, ids: Array, w: Array) -> tuple[Array, ...]:
         image = table[ids].reshape(1, 1, 8)
@@ -171,6 +177,7 @@ FINITE: dict[str, Callable[[Array, Array], Array]] = {
 }
 
 
+@pytest.mark.identity("scaled", "divided")
 @pytest.mark.parametrize("name", FINITE)
 def test_factors_that_are_finite(name: str) -> None:
     """Infinite sums among them: they stay what they are."""
@@ -203,6 +210,7 @@ def edges(dtype: str, seed: int) -> Array:
     return made[np.random.default_rng(seed).integers(0, len(made), (8, 32))]
 
 
+@pytest.mark.identity("parts", "scattered", "ordered")
 @pytest.mark.parametrize("scattered", [False, True])
 def test_the_greatest_and_the_least(scattered: bool) -> None:
     """nan wins, wherever it is; +0 is greater than -0."""
@@ -224,6 +232,7 @@ def test_the_greatest_and_the_least(scattered: bool) -> None:
     assert record.collectives[kind] == 2 * len(types)
 
 
+@pytest.mark.identity("parts", "once", "cut")
 def test_sums_and_products_wrap_around() -> None:
     def totals(x: dict[str, Array]) -> Any:
         def both(rows: Array) -> tuple[Array, ...]:
@@ -239,6 +248,7 @@ def test_sums_and_products_wrap_around() -> None:
     check(totals, {f"x/{dtype}": 0 for dtype in types}, x)
 
 
+@pytest.mark.identity("parts", "once", "added")
 def test_sums_of_what_is_not_finite() -> None:
     """Whatever the tiles are: an infinity of each sign makes nan, and nan stays."""
 
@@ -251,6 +261,7 @@ def test_sums_of_what_is_not_finite() -> None:
         check(totals, {"x": 0, "y": 0}, x, y, np.float64(start))
 
 
+@pytest.mark.identity("parts")
 def test_complex_numbers() -> None:
     def totals(x: Array, y: Array) -> tuple[Array, ...]:
         both = lax.complex(x, y)
@@ -261,8 +272,9 @@ def test_complex_numbers() -> None:
     check(totals, {"x": 0}, floats(0, 8, 32), floats(1, 8, 32))
 
 
+@pytest.mark.identity("tiled")
 def test_every_type_moves() -> None:
-    """Gathered, exchanged, made narrower and wider on the way."""
+    """Gathered or left as they are."""
 
     def moved(x: dict[str, Array]) -> Any:
         def one(rows: Array) -> tuple[Array, ...]:
@@ -274,3 +286,122 @@ def test_every_type_moves() -> None:
     x = {dtype: edges(dtype, seed) for seed, dtype in enumerate(types[:-1])}
     x["complex64"] = floats(0, 8, 32).astype(np.complex64)
     check(moved, {f"x/{dtype}": 0 for dtype in types}, x)
+
+
+@pytest.mark.identity("tiled")
+def test_axes_and_dimensions_of_one_or_none() -> None:
+    def small(x: Array, empty: Array, one: Array) -> tuple[Array, ...]:
+        return (
+            jnp.sum(x, 0),
+            jnp.max(x, 0),
+            empty.T @ empty,
+            jnp.sum(empty, 0) + jnp.sum(one, 0),
+            jnp.concatenate([empty, one]),
+            x @ empty.T,
+        )
+
+    args = edges("float64", 0), np.ones((0, 32)), np.ones((1, 32))
+    tactics = [
+        partir.ManualPartition({"x": 0, "empty": 1}, axis="X"),
+        partir.ManualPartition({"x": 0, "one": 0}, axis="Y"),
+    ]
+    run = partir.jit(small, {"X": 4, "Y": 1}, tactics, compiler_options=QUICK)
+    same(run(*args), jax.jit(small, compiler_options=QUICK)(*args))
+
+
+@pytest.mark.identity("converted")
+def test_conversions_move_past_gathers() -> None:
+    """To narrow types, where much is out of range, and back."""
+    types = "float32 float16 bfloat16 float8_e4m3fn float8_e5m2 int8 bool"
+
+    def converted(x: Array) -> tuple[Array, ...]:
+        made = []
+        for dtype in types.split():
+            narrow = jnp.flip(jnp.tanh(x), 0).astype(dtype)
+            wide = jnp.flip(x.astype(dtype).astype(jnp.float64), 0)
+            made += [narrow, wide]
+        return tuple(made)
+
+    x = edges("float64", 0) * 100.0
+    record = check(converted, {"x": 0}, np.where(np.isnan(x), 1e30, x))
+    assert record.collectives["all_gather"] == 2 * len(types.split())
+
+
+@pytest.mark.identity("pieces")
+def test_what_is_looked_up_comes_as_it_is() -> None:
+    """Repeated, out of range, and of every type."""
+
+    def found(x: dict[str, Array], ids: Array) -> Any:
+        def one(table: Array) -> tuple[Array, ...]:
+            row = lax.dynamic_slice(table, (ids[0], 0), (1, 32))
+            return table.at[ids].get(mode="clip"), row, table[5], table[-1:] * 1
+
+        return jax.tree.map(one, x)
+
+    types = f"{FLOATS} {INTEGERS}".split()
+    x = {dtype: edges(dtype, seed) for seed, dtype in enumerate(types)}
+    tiled = {f"x/{dtype}": 0 for dtype in types}
+    check(found, tiled, x, np.array([9, 3, 3, -1, 0]))
+
+
+@pytest.mark.identity("moved", "added")
+def test_sums_that_moved_at_the_edges() -> None:
+    """Two sums that meet behind ops that only move elements, or add them."""
+
+    def meet(x: Array, y: Array, ids: Array) -> tuple[Array, ...]:
+        def two() -> tuple[Array, Array]:
+            return jnp.sum(x, 0).reshape(4, 8), jnp.sum(y, 0).reshape(4, 8)
+
+        a, b = two()
+        c, d = two()
+        e, f = two()
+        return (
+            jnp.flip(a, 1).T - b.T,
+            jnp.where(ids[:, None] > 1, c[ids], jnp.zeros((4, 8))) + d,
+            jnp.zeros((4, 8)).at[ids].add(e) + lax.pad(f, 0.0, [(1, -1, 0), (0, 0, 0)]),
+        )
+
+    ids = np.array([2, 2, 0, 3])
+    record = check(
+        meet, {"x": 0, "y": 0}, edges("float64", 0), edges("float64", 1), ids
+    )
+    assert record.collectives["all_reduce"] == 3
+
+
+@pytest.mark.identity("accumulated", "negated")
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_loops_of_any_length(count: int) -> None:
+    def accumulated(x: Array, y: Array, z: Array) -> tuple[Array, ...]:
+        def step(carry: Any, rows: Any) -> tuple[Any, None]:
+            (total, whole), (a, b) = carry, rows
+            added = jnp.sum(b, 0, dtype=jnp.int8)
+            return (total - jnp.sum(a, 0) / 3, whole * 3 + added), None
+
+        zeros = jnp.zeros(32), jnp.zeros(32, jnp.int8)
+        return *lax.scan(step, zeros, (x, y))[0], z
+
+    x, y = edges("float64", 0), edges("int8", 1)
+    rows = np.repeat(x[None], count, 0), np.repeat(y[None], count, 0)
+    record = check(accumulated, {"x": 1, "y": 1}, *rows, x)
+    assert record.collectives["all_reduce"] == (2 if count else 0)
+
+
+@pytest.mark.identity("equal", "waiting")
+def test_gathers_that_are_one_or_wait() -> None:
+    """Siblings share a gather; what is read again much later is gathered again."""
+
+    def read(w: Array, x: Array) -> tuple[Array, Array]:
+        hidden = x @ w + (2 * x) @ w
+        for _ in range(4):
+            hidden = jnp.concatenate([hidden, hidden], 1)
+        back = lax.dot_general(hidden[:, :16], w, (((1,), (1,)), ((), ())))
+        return back, jnp.tanh(hidden)
+
+    args = edges("float64", 0)[:, :16].T, edges("float64", 1)[:, :16]
+    args = np.tile(args[0], (1, 2)), args[1]
+    tactics = [partir.ManualPartition({name: 0}, axis="X") for name in "xw"]
+    run = partir.jit(read, X4, tactics, compiler_options=QUICK)
+    same(run(*args), jax.jit(read, compiler_options=QUICK)(*args))
+    record = run.partitioned(*args)
+    assert record.collectives["all_gather"] == 2
+    assert "optimization_barrier" in record.stablehlo()

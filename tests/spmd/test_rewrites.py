@@ -108,6 +108,7 @@ def test_a_reduction_that_is_read_elsewhere_stays() -> None:
 # drop_dead
 
 
+@pytest.mark.identity("unread")
 def test_what_nothing_reads_is_left_out() -> None:
     def several(x: Array, w: Array) -> tuple[Array, Array]:
         return jnp.sin(x), jnp.cos(x @ w)
@@ -136,6 +137,7 @@ def test_dead_ops_inside_a_loop_are_left_out() -> None:
     assert drop_dead(program).body == spmd.body
 
 
+@pytest.mark.identity("unread")
 def test_ops_with_effects_stay() -> None:
     def printed(x: Array) -> Array:
         jax.debug.print("{}", x.sum())

@@ -4,7 +4,8 @@
 `positions` being equal on the whole group, adds up over them. Integers and booleans do
 so within one type, where wrap-around is part of the arithmetic. Floats do so through
 what is linear by itself; through a factor only if it is finite for certain, since the
-parts of a sum may be zero where the sum is not, and ``0 * inf`` is nan.
+parts of a sum may be zero where the sum is not, and ``0 * inf`` is nan. Each entry of
+the table cites its identity.
 
 *Pieces* are parts of which one holds the element and all others nothing, as a look-up
 in tiles leaves them. They don't even move through products, unless what they are
@@ -28,6 +29,17 @@ from partir.rules.bounds import (
     real_dtype,
 )
 from partir.rules.elementwise import FUSED
+from partir.rules.identities import (
+    ADDED,
+    COMPOSED,
+    DIVIDED,
+    MOVED,
+    MULTIPLIED,
+    NEGATED,
+    SCALED,
+    TRANSFORMED,
+    Identity,
+)
 from partir.rules.monoids import is_identity, monoid_of
 
 
@@ -66,20 +78,21 @@ class _Sum:
 Linear = Callable[[_Sum], bool]
 
 _table: dict[str, Linear] = {}
+_identities: dict[str, Identity] = {}
 
 
-def _linear(*names: str) -> Callable[[Linear], Linear]:
+def _linear(identity: Identity, *names: str) -> Callable[[Linear], Linear]:
     def register(function: Linear) -> Linear:
-        for name in names:
-            _table[name if "." in name else f"stablehlo.{name}"] = function
+        for kind in (name if "." in name else f"stablehlo.{name}" for name in names):
+            _table[kind], _identities[kind] = function, identity
         return function
 
     return register
 
 
-def kinds() -> tuple[str, ...]:
-    """Op kinds that a sum may move through."""
-    return tuple(sorted(_table))
+def kinds() -> dict[str, Identity]:
+    """Op kinds that a sum may move through, and why."""
+    return dict(sorted(_identities.items()))
 
 
 def adds_up(
@@ -130,38 +143,38 @@ def _one_type(op: Signature, positions: frozenset[int]) -> bool:
 # Elements that are only moved
 
 
-@_linear("transpose", "reshape", "reverse", "slice", "real", "imag", "broadcast")
+@_linear(MOVED, "transpose", "reshape", "reverse", "slice", "real", "imag", "broadcast")
 def _the_operand(sum_: _Sum) -> bool:
     return True
 
 
-@_linear("concatenate", "complex")
+@_linear(MOVED, "concatenate", "complex")
 def _all_operands(sum_: _Sum) -> bool:
     return sum_.over(*range(len(sum_.op.operands)))
 
 
-@_linear("gather", "dynamic_slice", "broadcast_in_dim")
-@_linear("dynamic_broadcast_in_dim", "dynamic_reshape", "torch_index_select")
+@_linear(MOVED, "gather", "dynamic_slice", "broadcast_in_dim")
+@_linear(MOVED, "dynamic_broadcast_in_dim", "dynamic_reshape", "torch_index_select")
 def _first_operand(sum_: _Sum) -> bool:
     return sum_.positions == {0}
 
 
-@_linear("dynamic_update_slice")
+@_linear(MOVED, "dynamic_update_slice")
 def _both_written(sum_: _Sum) -> bool:
     return sum_.positions <= {0, 1} and sum_.over(0, 1)
 
 
-@_linear("pad")
+@_linear(MOVED, "pad")
 def _padded_with_zero(sum_: _Sum) -> bool:
     return sum_.positions == {0} and sum_.zero(1)
 
 
-@_linear("select")
+@_linear(MOVED, "select")
 def _chosen(sum_: _Sum) -> bool:
     return 0 not in sum_.positions and sum_.over(1, 2)
 
 
-@_linear("convert")
+@_linear(MOVED, "convert")
 def _kept(sum_: _Sum) -> bool:
     """To the same type; `_one_type` saw to it."""
     return True
@@ -170,19 +183,19 @@ def _kept(sum_: _Sum) -> bool:
 # Sums of elements
 
 
-@_linear("add", "subtract")
+@_linear(ADDED, "add", "subtract")
 def _added(sum_: _Sum) -> bool:
     return sum_.over(0, 1)
 
 
-@_linear("reduce", "reduce_window")
+@_linear(ADDED, "reduce", "reduce_window")
 def _summed(sum_: _Sum) -> bool:
     op = sum_.op
     single = len(op.operands) == 2 and monoid_of(op.lambdas[0]) == "sum"
     return single and sum_.positions == {0} and sum_.zero(1)
 
 
-@_linear("scatter")
+@_linear(ADDED, "scatter")
 def _scattered(sum_: _Sum) -> bool:
     """Updates are added to the operand at places that are equal everywhere."""
     op = sum_.op
@@ -190,13 +203,13 @@ def _scattered(sum_: _Sum) -> bool:
     return single and 1 not in sum_.positions and sum_.over(0, 2)
 
 
-@_linear("select_and_scatter")
+@_linear(ADDED, "select_and_scatter")
 def _scattered_back(sum_: _Sum) -> bool:
     added = monoid_of(sum_.op.lambdas[1]) == "sum"
     return sum_.positions == {1} and added and sum_.zero(2)
 
 
-@_linear("negate", "chlo.conj")
+@_linear(NEGATED, "negate", "chlo.conj")
 def _negated(sum_: _Sum) -> bool:
     return True
 
@@ -204,7 +217,7 @@ def _negated(sum_: _Sum) -> bool:
 # Factors: elements times a value that must be finite
 
 
-@_linear("multiply")
+@_linear(SCALED, "multiply")
 def _scaled(sum_: _Sum) -> bool:
     if len(sum_.positions) != 1:
         return False
@@ -212,7 +225,7 @@ def _scaled(sum_: _Sum) -> bool:
     return sum_.finite(1 - place)
 
 
-@_linear("divide")
+@_linear(DIVIDED, "divide")
 def _divided(sum_: _Sum) -> bool:
     return sum_.positions == {0} and sum_.divisor(1)
 
@@ -229,7 +242,7 @@ _PRODUCTS = frozenset(
 )
 
 
-@_linear(*_PRODUCTS)
+@_linear(MULTIPLIED, *_PRODUCTS)
 def _one_operand(sum_: _Sum) -> bool:
     if len(sum_.positions) != 1 or not sum_.positions <= {0, 1}:
         return False
@@ -237,12 +250,12 @@ def _one_operand(sum_: _Sum) -> bool:
     return not sum_.pieces or sum_.finite(1 - place)
 
 
-@_linear("fft")
+@_linear(TRANSFORMED, "fft")
 def _transformed(sum_: _Sum) -> bool:
     return not sum_.pieces
 
 
-@_linear("triangular_solve")
+@_linear(TRANSFORMED, "triangular_solve")
 def _solved_for(sum_: _Sum) -> bool:
     """Where nothing is divided by: a zero on the diagonal divides zeros, too."""
     unit = sum_.op.attrs.get("unit_diagonal") == "true"
@@ -252,7 +265,7 @@ def _solved_for(sum_: _Sum) -> bool:
 # Several ops as one
 
 
-@_linear(FUSED)
+@_linear(COMPOSED, FUSED)
 def _all_inside(sum_: _Sum) -> bool:
     """Every op that a summand reaches is linear."""
     sum_.asked = True

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from partir.rules.identities import ONCE, cites
 from partir.rules.local import INDEX, Emitter, Ssa, compared, constant, selected
 from partir.rules.monoids import is_identity, neutral
 from partir.rules.nest import Loop, Nest
 
 
+@cites(ONCE)
 def once_operands(
     nest: Nest, emitter: Emitter, operands: Sequence[Ssa], splats: Sequence[str | None]
 ) -> list[Ssa]:

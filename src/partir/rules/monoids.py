@@ -5,6 +5,7 @@ from __future__ import annotations
 from partir.ir.core import Lambda, Op, Signature
 from partir.ir.source import Location
 from partir.ir.types import TensorType, tensor
+from partir.rules.identities import PARTS, PIECES, cites
 
 OPS = {
     "sum": "stablehlo.add",
@@ -23,6 +24,7 @@ IDEMPOTENT = ("max", "min", "and", "or")
 _BY_OP = {kind: name for name, kind in OPS.items()}
 
 
+@cites(PARTS)
 def monoid_of(region: Lambda) -> str | None:
     """The monoid of a reducer that applies one op to its two arguments, else None.
 
@@ -64,11 +66,13 @@ def common_monoid(region: Lambda, count: int) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
+@cites(PARTS)
 def adding(dtype: str) -> str | None:
     """The monoid of additions: booleans have or, numbers without a zero none."""
     return {"i1": "or", POWERS: None}.get(dtype, "sum")
 
 
+@cites(PIECES)
 def additive(dtype: str) -> str:
     """The monoid that puts masked pieces together, each element being in one."""
     return {"i1": "or", POWERS: "max"}.get(dtype, "sum")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from partir.ir.core import Op, Program, Region
 from partir.partition.state import State
 from partir.rules.bounds import Bounds
+from partir.rules.identities import ACCUMULATED, cites
 from partir.rules.linear import adds_up
 from partir.rules.monoids import is_identity
 from partir.rules.nest import Nest, Tiling
@@ -38,6 +39,7 @@ class Delays:
     values: dict[int, Axes]
 
 
+@cites(ACCUMULATED)
 def delay_carried_sums(state: State) -> Delays:
     """Leave sums pending through loops wherever that is sound; inner loops first."""
     delays = Delays(list(state.nests), list(state.tilings), {}, {})

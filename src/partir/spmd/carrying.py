@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from partir.ir.types import dtype_bytes, tensor
+from partir.rules.identities import CUT, ORDERED, cites
 from partir.rules.local import (
     Emitter,
     Ssa,
@@ -23,6 +24,7 @@ _WIDER = {"i2": "i8", "ui2": "ui8"}
 _ORDERED = "f64 f32 f16 bf16".split()
 
 
+@cites(CUT, ORDERED)
 def carried(emitter: Emitter, value: Ssa, monoid: str) -> Ssa:
     """A value as a collective takes it."""
     dtype = value.type.dtype

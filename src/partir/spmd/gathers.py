@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from partir.ir.types import tensor
+from partir.rules.identities import CONVERTED, EQUAL, cites
 from partir.rules.nest import Nest
 from partir.spmd.lifetimes import Lifetimes
 from partir.spmd.program import Collective, Compute, SpmdOp
@@ -14,6 +15,7 @@ _CONVERT = "stablehlo.convert"
 _MOVES = ("all_gather", "all_to_all", "collective_permute")
 
 
+@cites(CONVERTED)
 def widen_after_gather(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
     """Gather the narrow form.
 
@@ -67,6 +69,7 @@ def _widens(sweep: Sweep, op: Compute) -> bool:
     return sweep.types[op.results[0]].bytes > sweep.types[op.operands[0]].bytes
 
 
+@cites(CONVERTED)
 def narrow_before_gather(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
     """Gather the narrow form.
 
@@ -122,6 +125,7 @@ def _tiled_convert(sweep: Sweep, convert: Compute, gather: Collective) -> Nest |
     return nest
 
 
+@cites(EQUAL)
 def merge_gathers(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
     """Equal moves of one value become one where the memory between them allows it.
 

@@ -16,6 +16,7 @@ from partir.ir.types import TensorType
 from partir.mesh import Mesh
 from partir.partition.state import State
 from partir.rules.host import runs_once
+from partir.rules.identities import PARTS, PIECES, TILED, cites
 from partir.rules.monoids import additive
 from partir.rules.nest import Nest, Tiling
 from partir.spmd.carried import delay_carried_sums
@@ -130,6 +131,7 @@ class _Lowering:
             self.home[source], source, self.tilings[source], tiling, consumer
         )
 
+    @cites(TILED)
     def move(
         self, value: int, source: int, have: Tiling, want: Tiling, consumer: int | None
     ) -> int:
@@ -212,6 +214,7 @@ class _Lowering:
         pending = self.nests[index].pending[position]
         return self.reduce(value, source, pending, index) if pending else value
 
+    @cites(PARTS, PIECES)
     def reduce(
         self, value: int, source: int, pending: Sequence[tuple[str, str]], index: int
     ) -> int:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import count, permutations
 
 from partir.mesh import Mesh
+from partir.rules.identities import TILED, cites
 from partir.rules.nest import Tiling
 
 
@@ -86,6 +87,7 @@ def _with(tiling: Tiling, dim: int, axes: tuple[str, ...]) -> Tiling:
     return (*tiling[:dim], axes, *tiling[dim + 1 :])
 
 
+@cites(TILED)
 def _moves(now: Tiling, dims: list[int], axes: set[str]) -> Iterator[Move]:
     """Every single move over these dimensions and axes."""
     used = {axis for dim in now for axis in dim}

@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import cache
 
 from partir.mesh import Mesh
+from partir.rules.identities import TILED, cites
 from partir.rules.nest import Tiling
 from partir.spmd.moves import Move, cheapest
 
@@ -45,6 +46,7 @@ def _with(tiling: Tiling, dim: int, axes: tuple[str, ...]) -> Tiling:
     return (*tiling[:dim], axes, *tiling[dim + 1 :])
 
 
+@cites(TILED)
 def _slice(now: Tiling, target: Tiling) -> Move | None:
     """Axes that a dimension only gains and that tile nothing yet."""
     used = {axis for axes in now for axis in axes}
@@ -68,6 +70,7 @@ def _gained(have: tuple[str, ...], want: tuple[str, ...]) -> tuple[str, ...]:
     return ()
 
 
+@cites(TILED)
 def _all_to_all(now: Tiling, target: Tiling) -> Move | None:
     """A minor run of one dimension's axes that another dimension wants next."""
     for dim, have in enumerate(now):
@@ -86,6 +89,7 @@ def _all_to_all(now: Tiling, target: Tiling) -> Move | None:
     return None
 
 
+@cites(TILED)
 def _permute(now: Tiling, target: Tiling) -> Move | None:
     """The same axes in another order, the ones to be gathered afterwards last."""
     for dim, (have, want) in enumerate(zip(now, target, strict=True)):
@@ -97,6 +101,7 @@ def _permute(now: Tiling, target: Tiling) -> Move | None:
     return None
 
 
+@cites(TILED)
 def _gather(now: Tiling, target: Tiling) -> Move:
     """The minor run beyond the common prefix."""
     for dim, (have, want) in enumerate(zip(now, target, strict=True)):

@@ -1,7 +1,7 @@
 """The table of collective rewrites; none raises the bytes that are moved.
 
 Each pass is one sweep over the ops of a block. To add one, write it here or beside
-its kin, and put it into `PASSES`.
+its kin, and put it into `PASSES`; it cites the identity that it uses.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from partir.ir.core import Program
+from partir.rules.identities import SCATTERED, UNREAD, cites
 from partir.spmd.gathers import (
     merge_gathers,
     narrow_before_gather,
@@ -30,6 +31,7 @@ from partir.spmd.sweep import Pass, Sweep, collectives_of, run_pass
 from partir.spmd.timely import tie_repeated_gathers
 
 
+@cites(SCATTERED)
 def scatter_reduced_slices(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
     """Reduce only what is kept.
 
@@ -92,6 +94,7 @@ def _scattered(
         yield reduced._replace(operand=value, result=sliced.result, axes=rest)
 
 
+@cites(UNREAD)
 def drop_dead(program: SpmdProgram) -> SpmdProgram:
     """Leave out what nothing reads; ops with effects stay."""
     effects = _effects(program.program)

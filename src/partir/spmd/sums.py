@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from partir.rules.bounds import Bounds
-from partir.rules.linear import adds_up
+from partir.rules.identities import cites
+from partir.rules.linear import adds_up, kinds
 from partir.rules.nest import Nest
 from partir.rules.registry import sums_pieces
 from partir.spmd.program import Collective, Compute, SpmdOp
@@ -31,6 +32,7 @@ class _Held:
         return r.kind, axes, r.dim, r.monoid
 
 
+@cites(*dict.fromkeys(kinds().values()))
 def merge_sums(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
     """One reduction of a sum instead of a sum of reductions.
 

@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from partir.rules.identities import WAITING, cites
 from partir.spmd.program import Collective, Compute, SpmdOp
 from partir.spmd.sweep import Sweep, collectives_of
 
 
+@cites(WAITING)
 def tie_repeated_gathers(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
     """Make gathers of one value wait for the other operand of what reads them.
 
