@@ -8,7 +8,7 @@ op by name: what can't be told from the factors is left and recorded as a confli
 from __future__ import annotations
 
 from partir.partition.state import Conflict, Origin, State
-from partir.rules.nest import UNDECIDED
+from partir.rules.nest import NO_SINGLE_FACTOR, UNDECIDED
 
 
 def propagate(state: State, axis: str) -> None:
@@ -56,11 +56,11 @@ def _round(
         if node in redirects:
             turned.append((node, factor))
         elif factor >= 0:
-            if backward or max(given, default=-1) >= 0:
+            if backward or max(given, default=UNDECIDED) >= 0:
                 choices.append((node, factor))
             else:
                 waiting.add(node)
-        if factor == -2:
+        if factor == NO_SINGLE_FACTOR:
             stuck.add(node)
     for node, factor in choices:
         state.enter(node, factor, axis, Origin(state.step, node))

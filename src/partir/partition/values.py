@@ -15,6 +15,7 @@ from partir.partition.graph import Graph
 from partir.partition.patterns import matcher, pattern_text
 from partir.partition.state import Conflict, State
 from partir.rules.factor import notation
+from partir.rules.nest import UNDECIDED
 
 Named = tuple[str, int, tuple[int, ...]]  # name, value, the user's dimensions
 
@@ -204,7 +205,7 @@ class Value:
 
     def decided(self, axis: str) -> bool:
         """Whether this axis is settled for it: tiled, or kept whole."""
-        return self._state.homes[axis][self.number] != -1
+        return self._state.homes[axis][self.number] != UNDECIDED
 
     def __repr__(self) -> str:
         """Name, type and tiling."""

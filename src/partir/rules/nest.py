@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from partir.ir.core import Signature
 from partir.ir.types import TensorType
@@ -25,9 +25,16 @@ Dims = tuple[int | None, ...]
 Named = tuple[tuple[int, int], ...]
 """Positions of values, each with a dimension."""
 
-UNDECIDED = -1
-WHOLE = -2
-"""Homes of a value on an axis: a dimension, or one of these."""
+Home = int
+"""What an axis does to a value: the dimension that it tiles, or one of these two."""
+UNDECIDED: Final = -1
+WHOLE: Final = -2
+Homes = tuple[Home, ...]  # of an op's operands, then of its results
+
+Verdict = int
+"""What homes say of an op's loop: the number of the one factor, or one of these two."""
+NO_EVIDENCE: Final = -3  # no home is known
+NO_SINGLE_FACTOR: Final = -4  # none agrees, or several do
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +62,8 @@ class Nest:
         self.cache: dict[str, Any] = {}  # what others learn of it
         self._inside: dict[tuple[str, int, int], Nest] = {}
         self._named: dict[int, tuple[Named, Named]] = {}
-        self._judged: dict[tuple[int, tuple[int, ...]], int] = {}
-        self._settled: dict[tuple[int, tuple[int, ...], bool], int] = {}
+        self._judged: dict[tuple[int, Homes], Verdict] = {}
+        self._settled: dict[tuple[int, Homes, bool], Verdict] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by content, so that the copy is interned where it arrives."""
@@ -120,10 +127,10 @@ class Nest:
             found = self._named[index] = read, made
         return found
 
-    def judge(self, size: int, homes: tuple[int, ...]) -> int:
+    def judge(self, size: int, homes: Homes) -> Verdict:
         """The one factor that agrees with all homes and that some home supports.
 
-        Returns its number, -1 if nothing is known, -2 if there are none or several.
+        Returns its number, NO_EVIDENCE or NO_SINGLE_FACTOR.
         """
         key = (size, homes)
         found = self._judged.get(key)
@@ -131,24 +138,24 @@ class Nest:
             found = self._judged[key] = self._judge(size, homes)
         return found
 
-    def _judge(self, size: int, homes: tuple[int, ...]) -> int:
+    def _judge(self, size: int, homes: Homes) -> Verdict:
         if max(homes, default=UNDECIDED) < 0:
-            return -1
+            return NO_EVIDENCE
         fitting = [
             number
             for number, factor in enumerate(self.factors)
             if factor.size % size == 0
             and _agrees(factor.operands + factor.results, homes)
         ]
-        return fitting[0] if len(fitting) == 1 else -2
+        return fitting[0] if len(fitting) == 1 else NO_SINGLE_FACTOR
 
-    def settle(self, size: int, homes: tuple[int, ...], results_only: bool) -> int:
+    def settle(self, size: int, homes: Homes, results_only: bool) -> Verdict:
         """For an op that `judge` left: the one factor of its results, or operands.
 
         The results' is that which agrees with all that are known and with at least one
         operand; operands that disagree are gathered at this use. If there is none, it
         is the one that agrees with all operands known: the results are moved after it.
-        -1 if there is no such factor, or several.
+        NO_SINGLE_FACTOR if there is none, or several.
         """
         key = (size, homes, results_only)
         found = self._settled.get(key)
@@ -156,11 +163,11 @@ class Nest:
             found = self._settled[key] = self._settle(*key)
         return found
 
-    def _settle(self, size: int, homes: tuple[int, ...], results_only: bool) -> int:
+    def _settle(self, size: int, homes: Homes, results_only: bool) -> Verdict:
         count = len(self.signature.operands)
         operands, results = homes[:count], homes[count:]
-        if max(results, default=-1) < 0 or max(operands, default=-1) < 0:
-            return -1
+        if max(results, default=UNDECIDED) < 0 or max(operands, default=UNDECIDED) < 0:
+            return NO_SINGLE_FACTOR
         ours = [n for n, f in enumerate(self.factors) if f.size % size == 0]
         follow = [
             number
@@ -170,9 +177,9 @@ class Nest:
         ]
         if not follow and not results_only and WHOLE not in results:
             follow = [n for n in ours if _agrees(self.factors[n].operands, operands)]
-        return follow[0] if len(follow) == 1 else -1
+        return follow[0] if len(follow) == 1 else NO_SINGLE_FACTOR
 
-    def supported(self, size: int, homes: tuple[int, ...]) -> tuple[int, ...]:
+    def supported(self, size: int, homes: Homes) -> tuple[int, ...]:
         """Factors that at least one home asks for: the evidence of a conflict."""
         return tuple(
             number
@@ -238,7 +245,7 @@ def _nested(signature: Signature, loops: tuple[Loop, ...]) -> Nest:
     return made
 
 
-def _allows(dims: Dims, homes: tuple[int, ...]) -> bool:
+def _allows(dims: Dims, homes: Homes) -> bool:
     """Whether no known home contradicts a factor's dimensions."""
     for home, dim in zip(homes, dims, strict=True):
         if home == WHOLE:
@@ -249,12 +256,12 @@ def _allows(dims: Dims, homes: tuple[int, ...]) -> bool:
     return True
 
 
-def _supports(dims: Dims, homes: tuple[int, ...]) -> bool:
+def _supports(dims: Dims, homes: Homes) -> bool:
     """Whether a known home is a factor's dimension."""
     return any(home >= 0 and home == dim for home, dim in zip(homes, dims, strict=True))
 
 
-def _agrees(dims: Dims, homes: tuple[int, ...]) -> bool:
+def _agrees(dims: Dims, homes: Homes) -> bool:
     """Whether no known home contradicts a factor's dimensions, and one supports it."""
     return _allows(dims, homes) and _supports(dims, homes)
 

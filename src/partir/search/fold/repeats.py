@@ -225,7 +225,8 @@ class _Shift:
     def _pair(self, op: int, later: int, place: Place) -> bool:
         if op == later or op in self.ops or later in self._image:
             return False
-        if self.region_of.get(op, -1) != self.region_of.get(later, -2):
+        region = self.region_of.get(op)
+        if region is None or region != self.region_of.get(later):
             return False
         if op in self._dead or later in self._dead:
             return False
