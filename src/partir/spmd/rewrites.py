@@ -28,7 +28,7 @@ from partir.spmd.program import (
 )
 from partir.spmd.sums import merge_sums
 from partir.spmd.sweep import Pass, Sweep, collectives_of, run_pass
-from partir.spmd.timely import tie_repeated_gathers
+from partir.spmd.tie_gathers import tie_repeated_gathers
 
 
 @cites(SCATTERED)
