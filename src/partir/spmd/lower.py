@@ -19,7 +19,7 @@ from partir.rules.host import runs_once
 from partir.rules.identities import PARTS, PIECES, TILED, cites
 from partir.rules.monoids import additive
 from partir.rules.nest import Nest, Tiling
-from partir.spmd.carried import delay_carried_sums
+from partir.spmd.delay_sums import delay_carried_sums
 from partir.spmd.program import (
     Block,
     Cause,
