@@ -11,7 +11,7 @@ from partir.ir.core import Program
 from partir.ir.garbage import collection_paused
 from partir.mesh import Mesh
 from partir.partition.actions import Action, Partition
-from partir.partition.given import ModelDecisions, has_decisions
+from partir.partition.model_decisions import ModelDecisions, has_decisions
 from partir.partition.state import State
 from partir.partition.values import OpView, Values
 from partir.report.sharing import Sharing, sharing

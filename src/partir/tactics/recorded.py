@@ -12,7 +12,7 @@ from typing import Any, get_args
 from partir.errors import PartitionError
 from partir.files import write_whole
 from partir.partition.actions import Action, Kind, Partition
-from partir.partition.given import ModelDecisions
+from partir.partition.model_decisions import ModelDecisions
 from partir.partition.patterns import pattern_text
 from partir.tactics.schedule import Schedule
 
