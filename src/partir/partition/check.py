@@ -11,7 +11,7 @@ import math
 from partir.errors import PartirError
 from partir.ir.types import TensorType
 from partir.partition.state import State
-from partir.rules.given import given_nest, is_given
+from partir.rules.fixed_loops import fixed_loops_nest, has_fixed_loops
 from partir.rules.nest import UNDECIDED, WHOLE, Loop, Nest, Tiling, nest_of
 
 
@@ -70,10 +70,10 @@ class _Checker:
 
     def loops(self, nest: Nest) -> None:
         """Rebuild the nest from the outside in; every loop must be possible there."""
-        if is_given(nest.signature):
+        if has_fixed_loops(nest.signature):
             if (
                 nest.loops
-                and nest.loops != given_nest(nest.signature, self.sizes).loops
+                and nest.loops != fixed_loops_nest(nest.signature, self.sizes).loops
             ):
                 raise _Wrong("its loops are not those that it was written for")
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from partir.partition.actions import Partition
 from partir.partition.state import Origin
-from partir.rules.given import given_nest, is_given
+from partir.rules.fixed_loops import fixed_loops_nest, has_fixed_loops
 
 
 class ModelDecisions:
@@ -16,8 +16,8 @@ class ModelDecisions:
         """Fix what has its loops, then tile what is annotated with axes of the mesh."""
         state = partition.state
         for node, signature in enumerate(state.graph.signatures):
-            if is_given(signature):
-                nest = given_nest(signature, partition.mesh.axes)
+            if has_fixed_loops(signature):
+                nest = fixed_loops_nest(signature, partition.mesh.axes)
                 state.fix(node, nest, Origin(state.step, None, state.epoch))
         for annotation in partition.program.annotations:
             for dim, axes in enumerate(annotation.axes):
@@ -28,7 +28,7 @@ class ModelDecisions:
 
 def has_decisions(partition: Partition) -> bool:
     """Whether the model says anything about its layout on this mesh."""
-    return any(map(is_given, partition.state.graph.signatures)) or any(
+    return any(map(has_fixed_loops, partition.state.graph.signatures)) or any(
         axis in partition.mesh
         for annotation in partition.program.annotations
         for axes in annotation.axes

@@ -16,14 +16,14 @@ from partir.spmd.sweep import Sweep, run_pass
 
 def compiled(program: SpmdProgram, device: DeviceSpec) -> SpmdProgram:
     """The program with or without its barriers, as the device's compiler has it."""
-    if device.keeps_barriers or _has_timely_gathers(program):
+    if device.keeps_barriers or _has_tied_gathers(program):
         return program
     if not any(map(_is_barrier, (op for op, _ in program.walk()))):
         return program
     return run_pass(program, _drop)
 
 
-def _has_timely_gathers(program: SpmdProgram) -> bool:
+def _has_tied_gathers(program: SpmdProgram) -> bool:
     return any(isinstance(op, Collective) and op.after >= 0 for op, _ in program.walk())
 
 

@@ -1,4 +1,4 @@
-"""Ops whose loops are given, not chosen: shard_maps, and numbers to be drawn once."""
+"""Ops whose loops are fixed, not chosen: shard_maps, and numbers to be drawn once."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from partir.rules import manual, random
 from partir.rules.nest import Nest
 
 
-def is_given(op: Signature) -> bool:
-    """Whether an op's loops are given."""
+def has_fixed_loops(op: Signature) -> bool:
+    """Whether an op comes with its loops."""
     return op.kind in (manual.KIND, random.DRAW)
 
 
-def given_nest(op: Signature, axes: Mapping[str, int]) -> Nest:
+def fixed_loops_nest(op: Signature, axes: Mapping[str, int]) -> Nest:
     """Such an op in its loops on a mesh of these axes."""
     find = manual.fixed_nest if op.kind == manual.KIND else random.drawn_once
     return find(op, axes)
