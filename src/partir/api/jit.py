@@ -98,7 +98,7 @@ def partition(
         carry: results that succeed arguments, ``{"out/0": "params"}``; by default
             donated arguments whose tree equals a result's.
         compiler_options: passed to XLA.
-        strict: make `replicated_ops` an error.
+        strict: make it an error if there are `replicated_ops`.
 
     Returns:
         The record; print it for the per-tactic table.

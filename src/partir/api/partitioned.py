@@ -9,8 +9,8 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding, PartitionSpec
 
+from partir.api.overview import overview
 from partir.api.pipeline import Step, spec_axes
-from partir.api.replicated import ReplicatedOp, find_replicated
 from partir.errors import PartitionError, nearest
 from partir.execute.callbacks import refuse_callbacks
 from partir.execute.compiled import Compiled
@@ -29,7 +29,7 @@ from partir.ir.core import Port, Program
 from partir.mesh import Mesh
 from partir.partition.actions import Partition
 from partir.partition.core_text import core_text
-from partir.report.table import steps_table
+from partir.report.replicated import ReplicatedOp, find_replicated
 from partir.simulate.estimate import Estimate
 from partir.spmd.export import stablehlo_text
 from partir.spmd.printer import spmd_text
@@ -43,7 +43,7 @@ from partir.tactics.schedule import Schedule
 
 
 class Partitioned:
-    """The record of a partition. Printing it shows the per-tactic table.
+    """The record of a partition. Printing it shows the per-tactic table and remarks.
 
     Example:
         >>> import jax, partir
@@ -80,10 +80,8 @@ class Partitioned:
     # What it is
 
     def __str__(self) -> str:
-        """The per-tactic table."""
-        device = self.steps[-1].setting.device
-        name = None if device is None else device.name
-        return steps_table(self.program.name, self.mesh, self.steps, name)
+        """The per-tactic table, and below it what deserves a look."""
+        return overview(self)
 
     __repr__ = __str__
 
@@ -120,8 +118,8 @@ class Partitioned:
 
     @cached_property
     def replicated_ops(self) -> tuple[ReplicatedOp, ...]:
-        """Ops computed whole on an axis that their operands are tiled over."""
-        return tuple(find_replicated(self.steps[-1].state))
+        """Ops computed whole on an axis that tiles what they need, and why."""
+        return find_replicated(self.steps)
 
     @property
     def estimate(self) -> Estimate:

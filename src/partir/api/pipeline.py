@@ -51,18 +51,19 @@ class Step:
         return self.spmd.bytes_communicated
 
     @cached_property
-    def _sharing(self) -> Sharing:
+    def sharing(self) -> Sharing:
+        """What there is to compute, and what all devices together do of it."""
         return sharing(self.spmd)
 
     @property
     def work(self) -> float:
         """Flops of a device x devices / flops of the whole program; 1.0 is perfect."""
-        return self._sharing.work
+        return self.sharing.work
 
     @property
     def work_by_axis(self) -> dict[str, float]:
         """The same for each axis alone; 1.0: it divides everything."""
-        return self._sharing.work_by_axis
+        return self.sharing.work_by_axis
 
     @property
     def conflicts(self) -> tuple[OpView, ...]:

@@ -16,6 +16,7 @@ from partir.execute.interface import Interface
 from partir.frontend.parameters import Options
 from partir.ir.core import Program
 from partir.mesh import Mesh
+from partir.report.remarks import refuse_whole
 from partir.simulate.estimate import Setting
 from partir.tactics.schedule import Schedule
 
@@ -68,12 +69,8 @@ def partition_program(
         devices=running.devices,
         compiler_options=running.compiler_options,
     )
-    if running.strict and partitioned.replicated_ops:
-        listed = "\n  ".join(map(str, partitioned.replicated_ops[:10]))
-        raise PartitionError(
-            f"strict: {len(partitioned.replicated_ops)} ops are computed whole:\n"
-            f"  {listed}"
-        )
+    if running.strict:
+        refuse_whole(partitioned.replicated_ops)
     return partitioned
 
 

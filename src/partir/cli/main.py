@@ -164,5 +164,7 @@ def _add_model(command: argparse.ArgumentParser) -> None:
         help="device for estimates: a name from `partir devices`, or a .toml file",
     )
     command.add_argument(
-        "--strict", action="store_true", help="fail if an op is computed whole"
+        "--strict",
+        action="store_true",
+        help="fail if an op is computed whole because tiling stopped",
     )

@@ -7,6 +7,7 @@ from argparse import Namespace
 from dataclasses import asdict
 from typing import Any
 
+from partir.api.overview import overview
 from partir.api.partitioned import Partitioned
 from partir.cli.sources import partition_arguments, require_device
 from partir.partition.values import Named, Value
@@ -21,9 +22,7 @@ def run_show(args: Namespace) -> None:
     if args.json:
         print(json.dumps(_as_data(partitioned, args), indent=1))
         return
-    print(partitioned)
-    for line in _remarks(partitioned):
-        print(line)
+    print(overview(partitioned, most=10, rest="--json lists all"))
     if args.names:
         print()
         print("\n".join(_table(_names(partitioned))))
@@ -49,20 +48,6 @@ def _alive(partitioned: Partitioned, most: int) -> list[str]:
     if rest:
         lines.append(f"{rest:>14,}  {len(alive) - most} more")
     return lines
-
-
-def _remarks(partitioned: Partitioned) -> list[str]:
-    """Ops computed whole, loops of unknown length, notes of tactics and importer."""
-    lines = [f"whole: {op}" for op in partitioned.replicated_ops[:10]]
-    hidden = len(partitioned.replicated_ops) - 10
-    if hidden > 0:
-        lines.append(f"whole: … and {hidden} more (--json lists all)")
-    lines += [
-        f"loop of unknown length, counted once: {place}"
-        for place in partitioned.unknown_trip_counts
-    ]
-    lines += [f"{step.name}: {n}" for step in partitioned.steps for n in step.notes]
-    return lines + [f"note: {note}" for note in partitioned.program.notes]
 
 
 def _names(partitioned: Partitioned) -> list[dict[str, Any]]:

@@ -25,6 +25,7 @@ class Action:
 
     `target` is a value's or an op's name; `dim` is the dimension or factor. A tactic
     that propagates between its actions has that on record too, since it orders axes.
+    `reason` says why a value was left alone.
     """
 
     kind: Kind
@@ -32,8 +33,9 @@ class Action:
     axis: str
     dim: int | None = None
     at: str = "everywhere"
+    reason: str = ""
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """As the tactic would write it."""
         parts = [repr(text) for text in (self.target, self.axis) if text]
         if self.dim is not None:
@@ -42,7 +44,9 @@ class Action:
             parts.append(f"at={self.at!r}")
         return f"{self.kind}({', '.join(parts)})"
 
-    __repr__ = __str__
+    def __str__(self) -> str:
+        """The same, and the reason."""
+        return f"{self!r}  # {self.reason}" if self.reason else repr(self)
 
 
 class Partition(Requirements):
@@ -203,9 +207,9 @@ class Partition(Requirements):
         self.state.enter(node, factor, axis, Origin(self.state.step))
         self._record(Action("choose", address, axis, factor))
 
-    def skip(self, value: Value, axis: str) -> None:
-        """Put on record that a value was left alone."""
-        self._record(Action("skip", value.unique_name, axis))
+    def skip(self, value: Value, axis: str, reason: str = "") -> None:
+        """Put on record that a value was left alone, and why."""
+        self._record(Action("skip", value.unique_name, axis, reason=reason))
 
     def propagate(self, axis: str | None = None) -> None:
         """Carry decisions as far as the rules tell, on one axis or on all."""

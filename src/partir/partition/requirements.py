@@ -96,6 +96,16 @@ class Requirements:
             f"{size * taken} is {multiple}"
         )
 
+    def settled(self, view: Value, axis: str) -> str:
+        """How this axis is settled for a value, and by whom; nothing if it is not."""
+        home = self.state.homes[axis][view.number]
+        if home == UNDECIDED:
+            return ""
+        how = (
+            "kept whole" if home == WHOLE else f"tiled on dimension {view.outer(home)}"
+        )
+        return f"already {how} {self._because(view, axis)}".rstrip()
+
     def _because(self, view: Value, axis: str) -> str:
         origin = self.state.tactic_of(axis, view.number)
         if origin is None:

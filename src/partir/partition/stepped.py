@@ -48,7 +48,7 @@ def find_stepped(graph: GraphLike) -> Dims:
     program = graph.program
     seeds = {
         (value, dim)
-        for index in _inside_loops(program)
+        for index in inside_loops(program)
         for value, dims in zip(
             program.ops[index].operands,
             stepped_dims(program.ops[index].signature),
@@ -71,7 +71,8 @@ def find_redirects(graph: GraphLike) -> dict[int, Redirect]:
     return found
 
 
-def _inside_loops(program: Program) -> set[int]:
+def inside_loops(program: Program) -> set[int]:
+    """Ops that a loop runs."""
     return {
         inner
         for op in program.ops

@@ -161,3 +161,11 @@ def stepped_dims(op: Signature) -> tuple[tuple[int, ...], ...]:
     whole = op.operands[0].shape
     dims = tuple(d for d, n in enumerate(window.shape) if n == 1 and whole[d] > 1)
     return (dims, *((),) * (len(op.operands) - 1))
+
+
+def taken_dims(op: Signature) -> tuple[int, ...]:
+    """Dimensions of the first operand of which the op takes one slice."""
+    if op.name not in ("slice", "dynamic_slice"):
+        return ()
+    whole, taken = op.operands[0].shape, op.results[0].shape
+    return tuple(d for d, size in enumerate(taken) if size == 1 < whole[d])

@@ -166,7 +166,26 @@ class ManualPartition:
             if left and left % size == 0 and dim not in stepped:
                 partition.tile(value, dim, self.axis)
                 return
-        partition.skip(value, self.axis)
+        partition.skip(value, self.axis, self._skipped(partition, value, stepped))
+
+    def _skipped(
+        self, partition: Partition, value: Value, stepped: tuple[int, ...]
+    ) -> str:
+        """Why a value is left alone; a scalar needs no reason."""
+        settled = partition.settled(value, self.axis)
+        if settled or not value.shape:
+            return settled
+        sizes = "x".join(map(str, value.local_shape))
+        within = " on a device" if value.local_shape != value.shape else ""
+        loop = f", but for {_dims(stepped)}, which a loop steps through"
+        return (
+            f"no dimension of {sizes}{within} divides over an axis of size "
+            f"{partition.mesh[self.axis]}{loop if stepped else ''}"
+        )
+
+
+def _dims(numbers: tuple[int, ...]) -> str:
+    return f"dimension {' and '.join(map(str, numbers))}"
 
 
 def _spelled_otherwise(text: str, look: Callable[[Any], Any]) -> str:

@@ -111,7 +111,7 @@ def layout_actions(
 def save_schedule(schedule: Schedule, path: str | os.PathLike[str]) -> None:
     """Write a recorded schedule as JSON; nothing is left half-written."""
     tactics = [
-        {"name": tactic.name, "actions": [asdict(action) for action in tactic.actions]}
+        {"name": tactic.name, "actions": [_data(action) for action in tactic.actions]}
         for tactic in schedule.flat()
     ]
     text = json.dumps({"format": _FORMAT, "tactics": tactics}, indent=1)
@@ -149,6 +149,11 @@ def load_schedule(path: str | os.PathLike[str]) -> Schedule:
         ) from None
     except (ValueError, TypeError, AttributeError) as error:
         raise PartitionError(f"{path} is not a saved schedule: {error}") from None
+
+
+def _data(action: Action) -> dict[str, Any]:
+    """What it takes to take an action again."""
+    return {name: said for name, said in asdict(action).items() if name != "reason"}
 
 
 def _action(data: Any) -> Action:

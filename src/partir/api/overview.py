@@ -1,0 +1,43 @@
+"""What printing a `Partitioned` and `partir show` show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from partir.report.remarks import rule_lines, shortened, skipped_lines, whole_lines
+from partir.report.table import steps_table
+
+if TYPE_CHECKING:
+    from partir.api.partitioned import Partitioned
+
+
+def overview(partitioned: Partitioned, most: int = 3, rest: str = "") -> str:
+    """The per-tactic table, and below it at most so many lines of each kind.
+
+    Ops computed whole, values that a tactic left alone, ops without a rule, loops of
+    unknown length, notes of tactics and of the importer. `rest` says where all are
+    listed; by default, the members that do.
+    """
+    device = partitioned.steps[-1].setting.device
+    name = None if device is None else device.name
+    table = steps_table(
+        partitioned.program.name, partitioned.mesh, partitioned.steps, name
+    )
+    whole = partitioned.replicated_ops
+    skipped = skipped_lines((step.name, step.actions) for step in partitioned.steps)
+    no_rule = rule_lines(partitioned.steps[-1].state.graph, whole)
+    loops = partitioned.unknown_trip_counts
+    listed = [
+        ("whole", whole_lines(whole), "p.replicated_ops"),
+        ("skipped", skipped, "p.steps[…].actions"),
+        ("no rule", no_rule, "p.program.ops"),
+        ("loop of unknown length, counted once", loops, "p.unknown_trip_counts"),
+        ("note", partitioned.program.notes, "p.program.notes"),
+    ]
+    remarks = [
+        line
+        for label, lines, member in listed
+        for line in shortened(label, lines, most, rest or member)
+    ]
+    said = [f"{step.name}: {n}" for step in partitioned.steps for n in step.notes]
+    return "\n".join([table, *remarks, *said])

@@ -1,0 +1,171 @@
+"""Why tiling stopped at an op, in the user's words, and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from partir.ir.core import Signature
+from partir.partition.state import State
+from partir.partition.stepped import inside_loops
+from partir.partition.values import Values
+from partir.report.stops import Stop
+from partir.rules.host import calls_host
+from partir.rules.indexing import taken_dims
+from partir.rules.registry import has_rule
+
+
+class Reasons:
+    """Reasons on one axis; `tactics` are the names of the steps so far."""
+
+    def __init__(
+        self, state: State, names: Values, tactics: Sequence[str], axis: str
+    ) -> None:
+        """Nothing is looked up yet."""
+        self.state, self.names, self.tactics, self.axis = state, names, tactics, axis
+        self.size = state.mesh.axes[axis]
+        self._found: dict[Stop, str] = {}
+
+    def of(self, stop: Stop) -> str:
+        """Why tiling stopped there."""
+        if stop not in self._found:
+            make = {"reads": self._reads, "takes": self._takes, "makes": self._makes}
+            self._found[stop] = make[stop.how](stop.node)
+        return self._found[stop]
+
+    def _reads(self, node: int) -> str:
+        """Why a node that reads something tiled has no loop."""
+        signature, nest = self.state.graph.signatures[node], self.state.nests[node]
+        if not has_rule(signature):
+            return f"it has no rule; {rule_remedy(signature)}"
+        known = self.state.known(node, self.axis)
+        factors = nest.supported(self.size, known)
+        if factors:
+            return f"its operands disagree: {self._asked(node)}; " + self._decide(
+                node, factors
+            )
+        position, dim = next((p, d) for p, d in enumerate(known) if d >= 0)
+        where = self._dimension(dim, self.state.graph.operands[node][position])
+        sizes = [f.size for f in nest.factors if f.dim(position) == dim]
+        if sizes:
+            return (
+                f"its loop along {where} has {sizes[0]} iterations, which "
+                f'"{self.axis}" of size {self.size} does not divide; a multiple of '
+                f"{self.size} would do"
+            )
+        remedy = self._elsewhere(node, position)
+        return (
+            f"its rule has no loop along the dimension that is tiled, {where}{remedy}"
+        )
+
+    def _takes(self, node: int) -> str:
+        """Of an op that takes one slice of a tiled dimension."""
+        graph = self.state.graph
+        value = graph.operands[node][0]
+        (dim, *_), home = taken_dims(graph.signatures[node]), self.state.seen[self.axis]
+        where = self._dimension(home[value] if home[value] >= 0 else dim, value)
+        looped = node in inside_loops(graph.program)
+        remedy = self._elsewhere(node, 0)
+        if looped:
+            return (
+                f"a loop steps through {where} one slice at a time, and every device "
+                f"computes all of them{remedy}"
+            )
+        return (
+            f"it takes one slice of {where}, and every device computes what follows "
+            f"from it{remedy}"
+        )
+
+    def _makes(self, node: int) -> str:
+        """Of an op whose result can't stay tiled as its loop makes it."""
+        graph = self.state.graph
+        split, types = graph.redirects.get(node), graph.program.types
+        made = " and ".join(str(types[value]) for value in graph.results[node])
+        axis = f'"{self.axis}" of size {self.size}'
+        if split is None:
+            return f"its result, {made}, can't be tiled over {axis}"
+        shape = types[graph.results[node][0]].shape
+        sizes = " and ".join(str(shape[dim]) for dim in split.others)
+        return (
+            f"a loop steps through dimension {split.major} of its result, {made}, and "
+            f"what else the dimension is split into, {sizes}, does not divide over "
+            f"{axis}; a multiple of {self.size} would"
+        )
+
+    # Parts of them
+
+    def _dimension(self, dim: int, value: int) -> str:
+        return f"dimension {dim} of {self._tiled(value)}"
+
+    def _tiled(self, value: int) -> str:
+        """A value and who tiled it."""
+        tactic = self._tactic(value)
+        by = f" (tiled by {tactic})" if tactic else ""
+        return f"{self.names.name(value)}{by}"
+
+    def _tactic(self, value: int) -> str:
+        """The tactic that tiled a value, in quotes."""
+        origin = self.state.tactic_of(self.axis, value)
+        known = origin is not None and origin.step < len(self.tactics)
+        return f'"{self.tactics[origin.step]}"' if origin and known else ""
+
+    def _asked(self, node: int) -> str:
+        """What each tactic tiled around a node."""
+        asked: dict[str, list[str]] = {}
+        for value, dim, name in self._around(node):
+            tactic = self._tactic(value) or "the model"
+            asked.setdefault(tactic, []).append(f"dimension {dim} of {name}")
+        return ", ".join(
+            f"{tactic} tiles {' and '.join(what)}" for tactic, what in asked.items()
+        )
+
+    def _around(self, node: int) -> list[tuple[int, int, str]]:
+        """Tiled values around a node: number, dimension, name."""
+        graph, known = self.state.graph, self.state.known(node, self.axis)
+        values = graph.operands[node] + graph.results[node]
+        pairs = dict.fromkeys(zip(values, known, strict=True))
+        own = set(graph.results[node]) if graph.op(node) is not None else set()
+        return [
+            (value, dim, "its result" if value in own else self.names.name(value))
+            for value, dim in pairs
+            if dim >= 0
+        ]
+
+    def _decide(self, node: int, factors: tuple[int, ...]) -> str:
+        """What each loop that is asked for would follow."""
+        graph, nest = self.state.graph, self.state.nests[node]
+        if graph.op(node) is None or len(factors) < 2:
+            return "tile them alike"
+        values = graph.operands[node] + graph.results[node]
+        follows = {
+            number: next(
+                name
+                for value, dim, name in self._around(node)
+                if nest.factors[number].dim(values.index(value)) == dim
+            )
+            for number in factors
+        }
+        (first, one), *others = follows.items()
+        rest = "".join(f", with {number} {name}" for number, name in others)
+        address = self.names.node_name(graph, node)
+        choice = f'partir.Choose({{"{address}": {first}}}, axis="{self.axis}")'
+        return f"{choice} follows {one}{rest}"
+
+    def _elsewhere(self, node: int, position: int) -> str:
+        """Other dimensions of an operand along which the op makes tiles."""
+        dims = {
+            factor.operands[position]
+            for factor in self.state.nests[node].factors
+            if factor.size % self.size == 0 and not factor.reduce
+        }
+        shown = [str(dim) for dim in sorted(d for d in dims if d is not None)]
+        return f"; tile dimension {' or '.join(shown)} instead" if shown else ""
+
+
+def rule_remedy(signature: Signature) -> str:
+    """What gives an op a rule."""
+    if calls_host(signature):
+        return "the host gets whole values"
+    target = signature.attrs.get("call_target_name", "").strip('"')
+    if target:
+        return f'partir.rule("{target}", "…") gives it one'
+    return 'partir.opaque(function, "…") around it gives it one'
