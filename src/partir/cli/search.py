@@ -72,10 +72,10 @@ def run_search(args: Namespace) -> None:
     if args.json:
         print(json.dumps(_as_data(auto), indent=1))
         return
-    print(partitioned)
+    print(partitioned)  # says why, if nothing was found
     print()
-    print("\n".join(map(tactic_source, auto.found)) or auto.result.reason)
-    print()
+    if auto.found:
+        print("\n".join(map(tactic_source, auto.found)), end="\n\n")
     print(f"{auto.result.evaluations} partitions tried")
     if args.output:
         print(f"wrote {args.output}", file=sys.stderr)
