@@ -11,7 +11,7 @@ from partir import ManualPartition, PartitionError
 from partir.frontend.stablehlo import parse_module
 from partir.ir.core import Signature
 from partir.ir.types import tensor
-from partir.ir.written import parse
+from partir.ir.user_rule import parse
 from partir.rules.factor import notation
 from partir.rules.nest import nest_of
 from partir.rules.registry import factors_of

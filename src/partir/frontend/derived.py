@@ -26,7 +26,7 @@ from partir.frontend.residuals import (
     zero_cotangent,
 )
 from partir.ir.fitting import fresh
-from partir.ir.written import WHOLE, Dims, Written
+from partir.ir.user_rule import WHOLE, DimNames, UserRule
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Whole:
     """A function from arrays to a list of arrays, its rule and its name."""
 
     fn: Callable[..., Sequence[Any]]
-    rule: Written
+    rule: UserRule
     name: str
 
     def forward(self, given: Mask, wanted: Mask) -> Whole:
@@ -87,16 +87,16 @@ def _chosen(items: Sequence[Any], mask: Mask) -> tuple[Any, ...]:
 
 
 def _linear(
-    rule: Written, operands: tuple[Dims, ...], results: tuple[Dims, ...]
-) -> Written:
+    rule: UserRule, operands: tuple[DimNames, ...], results: tuple[DimNames, ...]
+) -> UserRule:
     """A derivative's rule."""
     whole = {name for name, monoid in rule.reduced if monoid != "sum"} | {WHOLE}
     known = {name for dims in operands for name in dims}
 
-    def kept(dims: Dims) -> Dims:
+    def kept(dims: DimNames) -> DimNames:
         return tuple(n if n in known - whole else WHOLE for n in dims)
 
-    made = Written(tuple(map(kept, operands)), tuple(map(kept, results)))
+    made = UserRule(tuple(map(kept, operands)), tuple(map(kept, results)))
     summed = [n for n in made.names if any(n not in dims for dims in made.results)]
     marks = tuple((name, "sum") for name in summed)
     grouped = tuple(name for name in rule.grouped if name in made.names)

@@ -18,7 +18,7 @@ from jax._src.lib.mlir import ir
 
 from partir.errors import PartitionError
 from partir.ir.types import TensorType
-from partir.ir.written import Written
+from partir.ir.user_rule import UserRule
 
 Flat = Callable[..., Sequence[Any]]
 Types = tuple[TensorType, ...]
@@ -29,7 +29,7 @@ class Kept:
     """A function of arrays, its rule, and what tracing it anew depends on."""
 
     fn: Flat
-    rule: Written
+    rule: UserRule
     operands: tuple[jax.ShapeDtypeStruct, ...]
     platforms: tuple[str, ...]
     x64: bool
@@ -39,7 +39,7 @@ class Kept:
     def of(
         cls,
         fn: Flat,
-        rule: Written,
+        rule: UserRule,
         operands: Sequence[jax.ShapeDtypeStruct],
         platforms: Sequence[str],
     ) -> Kept:

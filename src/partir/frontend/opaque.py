@@ -19,7 +19,7 @@ from partir.frontend.primitive import bind_call
 from partir.frontend.signature import function_name
 from partir.ir.fitting import fitted, require_operands, require_sizes
 from partir.ir.types import TensorType, tensor
-from partir.ir.written import Written, parse
+from partir.ir.user_rule import UserRule, parse
 
 
 def opaque(
@@ -72,7 +72,7 @@ def _identifier(name: str) -> str:
 
 def _call(
     fn: Callable[..., Any],
-    rule: Written,
+    rule: UserRule,
     name: str,
     args: tuple[Any, ...],
     options: dict[str, Any],
@@ -142,11 +142,11 @@ def _result_shapes(
 
 
 def _fit(
-    rule: Written,
+    rule: UserRule,
     operands: Sequence[jax.ShapeDtypeStruct],
     results: Sequence[jax.ShapeDtypeStruct] | None,
     name: str,
-) -> Written:
+) -> UserRule:
     """The rule for these arrays, without dots; operands alone are checked first."""
     ins = tuple(map(_type, operands))
     try:

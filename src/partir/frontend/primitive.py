@@ -23,14 +23,14 @@ from partir.frontend.arithmetic import arithmetic
 from partir.frontend.derived import Whole
 from partir.frontend.keeping import Kept, current_table
 from partir.frontend.residuals import find_residuals
-from partir.ir.written import (
+from partir.ir.user_rule import (
     FLOPS,
     KEPT,
     OPAQUE,
     PRODUCTS,
     RULE,
     WHOLE,
-    Written,
+    UserRule,
 )
 
 # Ops come from the user's line, not from ours.
@@ -91,7 +91,7 @@ def _lower(ctx: Any, *values: Any, whole: Whole, results: Any) -> Any:
     return call.results
 
 
-def _physical(rule: Written, operands: Any, results: Any) -> Written:
+def _physical(rule: UserRule, operands: Any, results: Any) -> UserRule:
     """PRNG keys have more dimensions when lowered, which stay whole."""
 
     def extended(dims: Any, aval: Any) -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from partir.ir.written import WHOLE, Dims, Written
+from partir.ir.user_rule import WHOLE, DimNames, UserRule
 
 Mask = tuple[bool, ...]
 Fn = Callable[..., Sequence[Any]]
@@ -32,7 +32,7 @@ class Residuals:
 
     sources: tuple[tuple[str, int], ...]
     places: tuple[int, ...]
-    dims: tuple[Dims, ...]
+    dims: tuple[DimNames, ...]
     types: tuple[tuple[tuple[int, ...], Any], ...]
 
     @property
@@ -74,7 +74,7 @@ class _Pull:
 
 
 def find_residuals(
-    fn: Fn, rule: Written, operands: Sequence[Any], wanted: Mask
+    fn: Fn, rule: UserRule, operands: Sequence[Any], wanted: Mask
 ) -> Residuals | None:
     """What the cotangents of the wanted operands need; None if it can't be told."""
     types = tuple((tuple(aval.shape), aval.dtype, aval.weak_type) for aval in operands)
@@ -84,7 +84,7 @@ def find_residuals(
 
 @functools.lru_cache(maxsize=1024)
 def _find(
-    fn: Fn, rule: Written, operands: tuple[Any, ...], wanted: Mask, x64: bool
+    fn: Fn, rule: UserRule, operands: tuple[Any, ...], wanted: Mask, x64: bool
 ) -> Residuals | None:
     jaxpr = _trace(_Pull(fn, wanted), operands)
     count = len(rule.results)
@@ -119,13 +119,13 @@ def _position(var: Any, others: Sequence[Any]) -> int:
 
 def _named(
     fn: Fn,
-    rule: Written,
+    rule: UserRule,
     operands: tuple[Any, ...],
     wanted: Mask,
     jaxpr: Any,
     places: Sequence[int],
     extra: Sequence[Any],
-) -> tuple[Dims, ...] | None:
+) -> tuple[DimNames, ...] | None:
     """Names of the dimensions of residuals, None if it can't be told."""
     made = [[WHOLE] * len(var.aval.shape) for var in extra]
     seen = _dependencies(jaxpr, extra)
@@ -149,7 +149,7 @@ def _named(
     return tuple(map(tuple, made))
 
 
-def _doubled(rule: Written, operands: tuple[Any, ...], name: str) -> list[Any]:
+def _doubled(rule: UserRule, operands: tuple[Any, ...], name: str) -> list[Any]:
     return [
         (
             tuple(n * (1 + (d == name)) for n, d in zip(shape, dims, strict=True)),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from partir.ir.types import TensorType
-from partir.ir.written import DOTS, Dims, Written, error
+from partir.ir.user_rule import DOTS, DimNames, UserRule, error
 
 
 def fitted(
-    rule: Written, operands: Sequence[TensorType], results: Sequence[TensorType]
-) -> Written:
+    rule: UserRule, operands: Sequence[TensorType], results: Sequence[TensorType]
+) -> UserRule:
     """The rule with ... written out for values of these types, if it fits them."""
     left, right = require_operands(rule, operands), _spare(rule, "result", results)
     spare: dict[int, str] = {}
@@ -23,14 +23,14 @@ def fitted(
 
 
 def require_operands(
-    rule: Written, operands: Sequence[TensorType]
+    rule: UserRule, operands: Sequence[TensorType]
 ) -> list[tuple[str, int]]:
     """Operands of these types fit; returns how many dimensions ... is in each."""
     return _spare(rule, "operand", operands)
 
 
 def _spare(
-    rule: Written, what: str, types: Sequence[TensorType]
+    rule: UserRule, what: str, types: Sequence[TensorType]
 ) -> list[tuple[str, int]]:
     side = rule.operands if what == "operand" else rule.results
     if len(side) != len(types):
@@ -54,12 +54,12 @@ def _spare(
     return found
 
 
-def _without_dots(rule: Written, count: int) -> Written:
+def _without_dots(rule: UserRule, count: int) -> UserRule:
     if DOTS not in rule.names:
         return rule
     names = tuple(fresh(rule.names, f"dim{i}") for i in range(count))
 
-    def expand(dims: Dims) -> Dims:
+    def expand(dims: DimNames) -> DimNames:
         return tuple(n for d in dims for n in (names if d == DOTS else (d,)))
 
     reduced = [
@@ -67,7 +67,7 @@ def _without_dots(rule: Written, count: int) -> Written:
         for name, monoid in rule.reduced
         for n in (names if name == DOTS else (name,))
     ]
-    return Written(
+    return UserRule(
         tuple(map(expand, rule.operands)),
         tuple(map(expand, rule.results)),
         tuple(reduced),
@@ -87,7 +87,7 @@ def fresh(names: Sequence[str], stem: str) -> str:
 
 
 def require_sizes(
-    rule: Written, operands: Sequence[TensorType], results: Sequence[TensorType]
+    rule: UserRule, operands: Sequence[TensorType], results: Sequence[TensorType]
 ) -> None:
     """Dimensions of one name have one size; grouped ones multiples of the smallest."""
     for name in rule.names:
@@ -106,7 +106,7 @@ def require_sizes(
 
 
 def sizes(
-    rule: Written,
+    rule: UserRule,
     name: str,
     operands: Sequence[TensorType],
     results: Sequence[TensorType],

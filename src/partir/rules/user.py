@@ -9,18 +9,18 @@ from types import TracebackType
 from partir.errors import PartitionError
 from partir.ir.core import Program, Signature
 from partir.ir.fitting import fitted, require_sizes, sizes
-from partir.ir.written import OPAQUE, RULE, SAME, Written, parse
+from partir.ir.user_rule import OPAQUE, RULE, SAME, UserRule, parse
 from partir.rules import registry
 from partir.rules.factor import Factor
 
 _CALL = "stablehlo.custom_call"
-_written: dict[str, Written] = {}  # by target
+_written: dict[str, UserRule] = {}  # by target
 
 
 class RegisteredRule:
     """What `partir.rule` returns. As a context, it takes the rule back at the end."""
 
-    def __init__(self, target: str, rule: Written, before: Written | None) -> None:
+    def __init__(self, target: str, rule: UserRule, before: UserRule | None) -> None:
         """Made by `partir.rule`."""
         self.target, self.rule = target, rule
         self._before = before
@@ -94,7 +94,7 @@ def rule(target: str, rule: str, *, replace: bool = False) -> RegisteredRule:
     return RegisteredRule(target, made, before)
 
 
-def _put(target: str, rule: Written | None) -> None:
+def _put(target: str, rule: UserRule | None) -> None:
     """Set or remove a rule. Answers kept for such calls are no longer true."""
     shown = f'"{target}"'
     if rule is None:
@@ -108,19 +108,19 @@ def _put(target: str, rule: Written | None) -> None:
             signature.cache.clear()
 
 
-def written_rules() -> dict[str, Written]:
+def user_rules() -> dict[str, UserRule]:
     """All rules of users, by target: to be put in place in another process."""
     return dict(_written)
 
 
-def put_rules(rules: dict[str, Written]) -> None:
+def put_rules(rules: dict[str, UserRule]) -> None:
     """Put rules of another process in place."""
     for target, rule in rules.items():
         if _written.get(target) != rule:
             _put(target, rule)
 
 
-def factors(rule: Written, op: Signature) -> Iterator[Factor]:
+def factors(rule: UserRule, op: Signature) -> Iterator[Factor]:
     """A factor for each name."""
     made = fitted(rule, op.operands, op.results)
     monoids = {name: mark for name, mark in made.reduced if mark != SAME}

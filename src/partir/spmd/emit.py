@@ -9,7 +9,7 @@ from partir.ir.attributes import CALLED
 from partir.ir.core import Lambda
 from partir.ir.source import Location
 from partir.ir.types import TensorType
-from partir.ir.written import KEPT
+from partir.ir.user_rule import KEPT
 from partir.rules.local import Ssa, emit_default
 from partir.rules.masks import once_operands
 from partir.rules.nest import Nest

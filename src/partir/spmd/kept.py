@@ -10,7 +10,7 @@ from typing import Any
 
 from partir.errors import PartitionError
 from partir.ir.types import TensorType
-from partir.ir.written import KEPT
+from partir.ir.user_rule import KEPT
 
 Types = tuple[TensorType, ...]
 MakeText = Callable[[str, str, Types, Types], str]

@@ -11,7 +11,7 @@ from concurrent.futures import Executor, Future, wait
 
 from partir.errors import PartitionError
 from partir.ir.garbage import collection_paused
-from partir.rules.user import put_rules, written_rules
+from partir.rules.user import put_rules, user_rules
 from partir.search.methods import method_named
 from partir.search.methods.best import Best, Listener
 from partir.search.methods.budget import Budget
@@ -94,7 +94,7 @@ class ParallelSearch:
     def _pickled(self) -> bytes:
         try:
             problem = pickle.dumps((self.method, self.problem))
-            return pickle.dumps((written_rules(), problem))
+            return pickle.dumps((user_rules(), problem))
         except (pickle.PicklingError, AttributeError, TypeError) as error:
             raise PartitionError(
                 f"this search can't be sent to other processes ({error}); write a goal "

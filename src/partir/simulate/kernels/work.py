@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from partir.ir.attributes import fields, ints
 from partir.ir.core import Lambda
-from partir.ir.written import FLOPS, PRODUCTS
+from partir.ir.user_rule import FLOPS, PRODUCTS
 from partir.rules.elementwise import FUSED
 from partir.rules.fused import Places, made_places
 from partir.rules.nest import Nest, nest_of

@@ -17,7 +17,7 @@ RULE = "partir.rule"  # and its rule
 
 WHOLE = "_"
 DOTS = "..."
-Dims = tuple[str, ...]
+DimNames = tuple[str, ...]
 SAME = "same"  # not reduced: results that lack the name don't depend on it
 GROUPED = "grouped"  # sizes may be multiples of the smallest: heads that share keys
 MARKS = ("sum", "mul", "max", "min", "and", "or", SAME)
@@ -28,15 +28,15 @@ _EXAMPLE = '"b s d, d f -> b s f sum=d"'
 
 
 @dataclass(frozen=True)
-class Written:
+class UserRule:
     """A rule: the names of each operand's and result's dimensions; `_` stays whole.
 
     `reduced` are pairs of a name that some result lacks and the monoid that puts its
     parts together. Names have one size wherever they stand, but for those in `grouped`.
     """
 
-    operands: tuple[Dims, ...]
-    results: tuple[Dims, ...]
+    operands: tuple[DimNames, ...]
+    results: tuple[DimNames, ...]
     reduced: tuple[tuple[str, str], ...] = ()
     grouped: tuple[str, ...] = ()
 
@@ -72,7 +72,7 @@ class Written:
 # Reading
 
 
-def parse(text: str) -> Written:
+def parse(text: str) -> UserRule:
     """Read a rule, or raise a PartitionError that names the factor and what would do.
 
     >>> parse("b s d, d f -> b s f sum=d").reduced
@@ -84,12 +84,12 @@ def parse(text: str) -> Written:
 
 
 @functools.cache
-def _parse(text: str) -> Written:
+def _parse(text: str) -> UserRule:
     left, right = text.split("->")
     start = re.search(r"\w+\s*=", right)
     marks = right[start.start() :] if start else ""
     right = right[: start.start()] if start else right
-    made = Written(
+    made = UserRule(
         _values(text, left, "operand"),
         _values(text, right, "result"),
         *_marks(text, marks),
@@ -104,7 +104,7 @@ def error(text: object, problem: str) -> PartitionError:
     return PartitionError(f'rule "{text}": {problem}')
 
 
-def _values(text: str, side: str, what: str) -> tuple[Dims, ...]:
+def _values(text: str, side: str, what: str) -> tuple[DimNames, ...]:
     """The dimensions of each operand, or of each result."""
     if not side.strip():
         return ()
@@ -158,7 +158,7 @@ def _marks(
     return tuple(found.items()), tuple(grouped)
 
 
-def _check_names(text: str, rule: Written) -> None:
+def _check_names(text: str, rule: UserRule) -> None:
     for what, side in (("operand", rule.operands), ("result", rule.results)):
         for number, dims in enumerate(side):
             for name in set(dims) - {WHOLE}:
@@ -180,7 +180,7 @@ def _check_names(text: str, rule: Written) -> None:
                 )
 
 
-def _check_marks(text: str, rule: Written) -> None:
+def _check_marks(text: str, rule: UserRule) -> None:
     marked = dict(rule.reduced)
     for name in rule.names:
         places = [i for i, dims in enumerate(rule.operands) if name in dims]
