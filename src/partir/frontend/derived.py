@@ -25,8 +25,8 @@ from partir.frontend.residuals import (
     split,
     zero_cotangent,
 )
-from partir.ir.fitting import fresh
 from partir.ir.user_rule import WHOLE, DimNames, UserRule
+from partir.ir.user_rule_shapes import fresh
 
 
 @dataclass(frozen=True)

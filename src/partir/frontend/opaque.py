@@ -17,9 +17,9 @@ from partir.frontend.derived import Flattened, Whole
 from partir.frontend.leaves import abstract
 from partir.frontend.primitive import bind_call
 from partir.frontend.signature import function_name
-from partir.ir.fitting import fitted, require_operands, require_sizes
 from partir.ir.types import TensorType, tensor
 from partir.ir.user_rule import UserRule, parse
+from partir.ir.user_rule_shapes import fitted, require_operands, require_sizes
 
 
 def opaque(

@@ -8,8 +8,8 @@ from types import TracebackType
 
 from partir.errors import PartitionError
 from partir.ir.core import Program, Signature
-from partir.ir.fitting import fitted, require_sizes, sizes
 from partir.ir.user_rule import OPAQUE, RULE, SAME, UserRule, parse
+from partir.ir.user_rule_shapes import fitted, require_sizes, sizes
 from partir.rules import registry
 from partir.rules.factor import Factor
 
