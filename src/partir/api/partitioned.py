@@ -161,9 +161,9 @@ class Partitioned:
 
     @cached_property
     def _module(self) -> Module:
-        kept = local_functions(getattr(self.program, "kept", {}))
+        opaque = local_functions(getattr(self.program, "kept", {}))
         callbacks = getattr(self.program, "callbacks", ())
-        return Module(stablehlo_text(self.spmd, kept=kept), callbacks)
+        return Module(stablehlo_text(self.spmd, opaque=opaque), callbacks)
 
     # As a schedule
 

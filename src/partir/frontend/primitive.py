@@ -25,7 +25,7 @@ from partir.frontend.keeping import Kept, current_table
 from partir.frontend.residuals import find_residuals
 from partir.ir.user_rule import (
     FLOPS,
-    KEPT,
+    FUNCTION_ID,
     OPAQUE,
     PRODUCTS,
     RULE,
@@ -82,7 +82,7 @@ def _lower(ctx: Any, *values: Any, whole: Whole, results: Any) -> Any:
     types = [mlir.aval_to_ir_type(module, aval) for aval in ctx.avals_out]
     call = hlo.CustomCallOp(types, values, ir.StringAttr.get(OPAQUE))
     attributes = call.operation.attributes
-    attributes[KEPT] = ir.StringAttr.get(table.add(whole.name, kept))
+    attributes[FUNCTION_ID] = ir.StringAttr.get(table.add(whole.name, kept))
     rule = _physical(whole.rule, ctx.avals_in, ctx.avals_out)
     attributes[RULE] = ir.StringAttr.get(str(rule))
     counted = arithmetic(whole.fn, operands)

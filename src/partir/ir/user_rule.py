@@ -12,7 +12,7 @@ from partir.errors import PartitionError
 OPAQUE = "partir.opaque"  # target of calls to functions that partir.opaque keeps whole
 FLOPS = "partir.flops"  # how much such a function computes
 PRODUCTS = "partir.products"  # how much of that in matrix products
-KEPT = "partir.kept"  # attribute of such a call: the function's id,
+FUNCTION_ID = "partir.function"  # attribute of such a call: the function's id,
 RULE = "partir.rule"  # and its rule
 
 WHOLE = "_"

@@ -9,21 +9,21 @@ from partir.ir.attributes import CALLED
 from partir.ir.core import Lambda
 from partir.ir.source import Location
 from partir.ir.types import TensorType
-from partir.ir.user_rule import KEPT
+from partir.ir.user_rule import FUNCTION_ID
 from partir.rules.local import Ssa, emit_default
 from partir.rules.masks import once_operands
 from partir.rules.nest import Nest
 from partir.rules.registry import form_hook
-from partir.spmd.kept import KeptFunctions, MakeText
+from partir.spmd.opaque_functions import MakeText, OpaqueFunctions
 
 
 class TextEmitter:
     """Collects lines; an `Emitter` for local forms. What a loop's index is, is left."""
 
-    def __init__(self, kept: MakeText | None = None) -> None:
-        """Start empty; `kept` gives the text of functions kept whole."""
+    def __init__(self, opaque: MakeText | None = None) -> None:
+        """Start empty; `opaque` gives the text of opaque functions."""
         self.lines: list[str] = []
-        self.functions = KeptFunctions(kept)
+        self.functions = OpaqueFunctions(opaque)
         self.aliases: dict[str, str] = {}
         self._count = 0
         self._locations: dict[Location, str] = {}
@@ -72,7 +72,7 @@ class TextEmitter:
         """Emit one op."""
         names = [operand.name for operand in operands]
         types = tuple([operand.type for operand in operands])
-        if attrs and KEPT in attrs:
+        if attrs and FUNCTION_ID in attrs:
             symbol = self.functions.symbol(attrs, types, tuple(results))
             kind, attrs = "func.call", {"callee": f"@{symbol}"}
         tail = op_tail(types, tuple(results), attrs or {})
@@ -126,7 +126,7 @@ class TextEmitter:
         signature = nest.signature
         own = signature.kind.startswith("partir.")  # no op but of ours
         formed = (nest.loops or own) and form_hook(signature.kind)
-        special = formed or KEPT in signature.attrs
+        special = formed or FUNCTION_ID in signature.attrs
         template = None
         if not special and not any(loop.factor.once for loop in nest.loops):
             tail = op_tail(nest.operand_types, nest.result_types, nest.attrs)
@@ -234,10 +234,10 @@ def _lambda_text(region: Lambda, depth: int = 0) -> str:
     head = ", ".join(f"{names[v]}: {types[v].text}" for v in region.arguments)
     lines = [f"{{ ^bb0({head}):"]
     for op in region.ops:
-        if KEPT in op.signature.attrs:
-            kept = op.signature.attrs[KEPT].strip('"')
+        if FUNCTION_ID in op.signature.attrs:
+            name = op.signature.attrs[FUNCTION_ID].strip('"')
             raise PartitionError(
-                f"partir.opaque({kept}) is inside a loop or branch "
+                f"partir.opaque({name}) is inside a loop or branch "
                 "of a shard_map, where it can't be kept whole: call fn itself there"
             )
         ins = ", ".join(names[v] for v in op.operands)

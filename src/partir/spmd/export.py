@@ -32,7 +32,7 @@ from partir.rules.monoids import nothing, reducer
 from partir.rules.nest import Nest
 from partir.spmd.carrying import carried, restored
 from partir.spmd.emit import TextEmitter
-from partir.spmd.kept import MakeText
+from partir.spmd.opaque_functions import MakeText
 from partir.spmd.program import SLICE, Block, Collective, Compute, Control, SpmdProgram
 
 # Beyond this many devices replica groups are spelled by mesh axes: MLIR checks every
@@ -43,17 +43,17 @@ DENSE_LIMIT = 1024
 
 @collection_paused
 def stablehlo_text(
-    program: SpmdProgram, first_channel: int = 1, kept: MakeText | None = None
+    program: SpmdProgram, first_channel: int = 1, opaque: MakeText | None = None
 ) -> str:
-    """The module that each device runs; `kept` gives the text of functions in it."""
-    return _Exporter(program, first_channel, kept).run()
+    """The module that each device runs; `opaque` gives the text of opaque functions."""
+    return _Exporter(program, first_channel, opaque).run()
 
 
 class _Exporter(TextEmitter):
     def __init__(
-        self, program: SpmdProgram, first_channel: int, kept: MakeText | None
+        self, program: SpmdProgram, first_channel: int, opaque: MakeText | None
     ) -> None:
-        super().__init__(kept)
+        super().__init__(opaque)
         self.program = program
         self.mesh = program.mesh
         self.env: dict[int, Ssa] = {}

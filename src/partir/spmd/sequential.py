@@ -26,17 +26,17 @@ from partir.rules.monoids import OPS, anything, neutral
 from partir.rules.nest import Nest
 from partir.rules.shape import slice_tile
 from partir.spmd.emit import TextEmitter
-from partir.spmd.kept import MakeText
+from partir.spmd.opaque_functions import MakeText
 
 
-def sequential_text(state: State, kept: MakeText | None = None) -> str:
+def sequential_text(state: State, opaque: MakeText | None = None) -> str:
     """A single-device StableHLO module that runs a partition loop by loop."""
-    return _Sequential(state, kept).run()
+    return _Sequential(state, opaque).run()
 
 
 class _Sequential(TextEmitter):
-    def __init__(self, state: State, kept: MakeText | None = None) -> None:
-        super().__init__(kept)
+    def __init__(self, state: State, opaque: MakeText | None = None) -> None:
+        super().__init__(opaque)
         self.state = state
         self.program = state.graph.program
         self.env: dict[int, Ssa] = {}

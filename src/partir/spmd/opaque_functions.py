@@ -1,4 +1,4 @@
-"""Functions kept whole (`partir.opaque`): private ones of the module, called by it.
+"""Opaque functions (`partir.opaque`): private ones of the module, called by it.
 
 Here they are text. Whoever can trace them at given types hands in `MakeText`.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 from partir.errors import PartitionError
 from partir.ir.types import TensorType
-from partir.ir.user_rule import KEPT
+from partir.ir.user_rule import FUNCTION_ID
 
 Types = tuple[TensorType, ...]
 MakeText = Callable[[str, str, Types, Types], str]
@@ -20,7 +20,7 @@ The names of all others begin with `symbol` too.
 """
 
 
-class KeptFunctions:
+class OpaqueFunctions:
     """The private functions of one module, one for each id and local types."""
 
     def __init__(self, make: MakeText | None = None) -> None:
@@ -36,7 +36,7 @@ class KeptFunctions:
 
     def symbol(self, attrs: Mapping[str, str], operands: Types, results: Types) -> str:
         """Name of the function for a call of these local types."""
-        name = attrs[KEPT].strip('"')
+        name = attrs[FUNCTION_ID].strip('"')
         key = (name, operands, results)
         if key not in self._symbols:
             if self._make is None:
