@@ -15,7 +15,7 @@ from jax import Array
 
 import partir
 from partir import ManualPartition
-from partir.frontend.keeping import local_functions
+from partir.frontend.opaque_calls import local_functions
 from partir.frontend.stablehlo import parse_module
 from partir.spmd.sequential import sequential_text
 from tests.e2e.compare import MESH, assert_same
@@ -66,7 +66,7 @@ def agree(
 def agree_sequentially(p: partir.Partitioned, *args: Any) -> None:
     """The loops one by one."""
     expected = p.compile()(*args)
-    kept = local_functions(p.program.kept)  # type: ignore[attr-defined]
+    kept = local_functions(p.program.opaque)  # type: ignore[attr-defined]
     text = sequential_text(p.steps[-1].state, kept)
     made = run_text(text, p.program, args)
     for got, want in zip(made, jax.tree.leaves(expected), strict=True):
@@ -137,7 +137,7 @@ def test_layers_share_one_function() -> None:
     args = parameters(), normal(5, 8, 16, 12)
     p = agree(jax.grad(deep), [BATCH, SHARDED_HEADS], *args)
     assert p.stablehlo().count('"func.call"') == 6
-    assert len(p.program.kept) == 2  # type: ignore[attr-defined]
+    assert len(p.program.opaque) == 2  # type: ignore[attr-defined]
 
 
 def scanned(params: dict[str, Array], x: Array) -> Array:

@@ -22,8 +22,8 @@ from partir.execute.runner import Plan
 from partir.execute.types import jax_struct
 from partir.frontend.arguments import flatten_call
 from partir.frontend.bytecode import to_bytecode
-from partir.frontend.keeping import local_functions
 from partir.frontend.leaves import abstract
+from partir.frontend.opaque_calls import local_functions
 from partir.frontend.parameters import Options
 from partir.ir.core import Port, Program
 from partir.mesh import Mesh
@@ -161,7 +161,7 @@ class Partitioned:
 
     @cached_property
     def _module(self) -> Module:
-        opaque = local_functions(getattr(self.program, "kept", {}))
+        opaque = local_functions(getattr(self.program, "opaque", {}))
         callbacks = getattr(self.program, "callbacks", ())
         return Module(stablehlo_text(self.spmd, opaque=opaque), callbacks)
 

@@ -2,7 +2,7 @@
 
 Its tangent map is a primitive of its own, linear in the tangents, whose transpose is
 the backward pass: again a function kept whole, with a rule that follows from the
-forward one. Outside `keeping` both are lowered as the functions that they stand for.
+forward one. Outside `opaque_calls` both are lowered as the functions they stand for.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from jax._src.lib.mlir.dialects import hlo
 
 from partir.frontend.arithmetic import arithmetic
 from partir.frontend.derived import Whole
-from partir.frontend.keeping import Kept, current_table
+from partir.frontend.opaque_calls import OpaqueFunction, current_table
 from partir.frontend.residuals import find_residuals
 from partir.ir.user_rule import (
     FLOPS,
@@ -78,11 +78,11 @@ def _lower(ctx: Any, *values: Any, whole: Whole, results: Any) -> Any:
         for a in ctx.avals_in
     ]
     module = ctx.module_context
-    kept = Kept.of(whole.fn, whole.rule, operands, module.platforms)
+    opaque = OpaqueFunction.of(whole.fn, whole.rule, operands, module.platforms)
     types = [mlir.aval_to_ir_type(module, aval) for aval in ctx.avals_out]
     call = hlo.CustomCallOp(types, values, ir.StringAttr.get(OPAQUE))
     attributes = call.operation.attributes
-    attributes[FUNCTION_ID] = ir.StringAttr.get(table.add(whole.name, kept))
+    attributes[FUNCTION_ID] = ir.StringAttr.get(table.add(whole.name, opaque))
     rule = _physical(whole.rule, ctx.avals_in, ctx.avals_out)
     attributes[RULE] = ir.StringAttr.get(str(rule))
     counted = arithmetic(whole.fn, operands)

@@ -27,9 +27,9 @@ from jax.sharding import AbstractMesh, AxisType
 from partir.errors import PartitionError
 from partir.frontend.arguments import Call, Fixed, merge_fixed
 from partir.frontend.carry import carry_ties
-from partir.frontend.keeping import Kept, keeping
 from partir.frontend.leaves import abstract, as_leaf, boxes, leaf_name, settings
 from partir.frontend.locations import borrowed_functions
+from partir.frontend.opaque_calls import OpaqueFunction, opaque_calls
 from partir.frontend.signature import function_name, named_signature, wrong_call
 from partir.frontend.stablehlo import import_module
 from partir.ir.core import Port, Program
@@ -65,7 +65,7 @@ class Traced(Program):
     call: Call | None = None
     outputs: Outputs | None = None
     captured: tuple[Any, ...] = field(default=(), repr=False)
-    kept: Mapping[str, Kept] = field(default_factory=dict, repr=False)
+    opaque: Mapping[str, OpaqueFunction] = field(default_factory=dict, repr=False)
     callbacks: tuple[Any, ...] = field(default=(), repr=False)
 
 
@@ -77,7 +77,7 @@ def trace_call(
     platform: str | None = None,
 ) -> Traced:
     """Trace a function for one signature."""
-    lowered, borrowed, outputs, captured, kept = _lower(fn, call, mesh, platform)
+    lowered, borrowed, outputs, captured, opaque = _lower(fn, call, mesh, platform)
     builder = import_module(lowered.compiler_ir(), borrowed)
     builder.name = function_name(fn)
     assert builder.body is not None
@@ -92,7 +92,7 @@ def trace_call(
         call=call,
         outputs=outputs,
         captured=captured,
-        kept=kept,
+        opaque=opaque,
         callbacks=tuple(lowered._lowering.compile_args.get("host_callbacks", ())),
     )
 
@@ -131,7 +131,7 @@ def _ports(
 
 def _lower(
     fn: Callable[..., Any], call: Call, mesh: Mesh | None, platform: str | None
-) -> tuple[Any, frozenset[str], Outputs, tuple[Any, ...], Mapping[str, Kept]]:
+) -> tuple[Any, frozenset[str], Outputs, tuple[Any, ...], Mapping[str, OpaqueFunction]]:
     found: list[Outputs] = []
 
     def flat(*leaves: Any) -> list[Any]:
@@ -166,7 +166,7 @@ def _lower(
         if platform is not None:
             platforms = {"lowering_platforms": (platform,)}
         # The scope: who partitions the function is no part of its stacks.
-        with keeping() as table, _full_stacks(), TracebackScope():
+        with opaque_calls() as table, _full_stacks(), TracebackScope():
             lowered = traced.lower(**platforms)
         borrowed = borrowed_functions(traced.jaxpr.jaxpr)
         return lowered, borrowed, found[0], captured, table.functions

@@ -1,8 +1,8 @@
 """Functions that stay whole while a program is partitioned, and their local text.
 
-While a function is lowered inside `keeping`, those that `partir.opaque` made become one
-custom call each, with an id. The table of ids goes along with the program; on export
-the function is traced once more, at its local shapes.
+While a function is lowered inside `opaque_calls`, those that `partir.opaque` made
+become one custom call each, with an id. The table of ids goes along with the program;
+on export the function is traced once more, at its local shapes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Types = tuple[TensorType, ...]
 
 
 @dataclass(frozen=True)
-class Kept:
+class OpaqueFunction:
     """A function of arrays, its rule, and what tracing it anew depends on."""
 
     fn: Flat
@@ -42,14 +42,14 @@ class Kept:
         rule: UserRule,
         operands: Sequence[jax.ShapeDtypeStruct],
         platforms: Sequence[str],
-    ) -> Kept:
+    ) -> OpaqueFunction:
         """With jax's settings of this moment."""
         config: Any = jax.config
         settings = config.jax_enable_x64, config.jax_default_matmul_precision
         return cls(fn, rule, tuple(operands), tuple(platforms), *settings)
 
 
-class Functions(dict[str, Kept]):
+class Functions(dict[str, OpaqueFunction]):
     """Functions by id. A copy by pickle has none: functions are of their process."""
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -63,25 +63,25 @@ class Table:
     def __init__(self) -> None:
         """Start empty."""
         self.functions = Functions()
-        self._ids: dict[Kept, str] = {}
+        self._ids: dict[OpaqueFunction, str] = {}
 
-    def add(self, name: str, kept: Kept) -> str:
+    def add(self, name: str, opaque: OpaqueFunction) -> str:
         """The id of a function: its name, with a number if that is taken."""
-        if kept not in self._ids:
+        if opaque not in self._ids:
             made, number = name, 1
             while made in self.functions:
                 number += 1
                 made = f"{name}_{number}"
-            self.functions[made] = kept
-            self._ids[kept] = made
-        return self._ids[kept]
+            self.functions[made] = opaque
+            self._ids[opaque] = made
+        return self._ids[opaque]
 
 
-_current: ContextVar[Table | None] = ContextVar("partir_keeping", default=None)
+_current: ContextVar[Table | None] = ContextVar("partir_opaque_calls", default=None)
 
 
 @contextmanager
-def keeping() -> Iterator[Table]:
+def opaque_calls() -> Iterator[Table]:
     """While inside, lowering keeps functions whole and puts them into this table."""
     table = Table()
     token = _current.set(table)
@@ -99,18 +99,18 @@ def current_table() -> Table | None:
 # Local text
 
 
-def local_functions(functions: Mapping[str, Kept]) -> Any:
+def local_functions(functions: Mapping[str, OpaqueFunction]) -> Any:
     """What the exporter asks: text of a function at its local types (`MakeText`)."""
 
     def make(name: str, symbol: str, operands: Types, results: Types) -> str:
-        kept = functions.get(name)
-        if kept is None:
+        opaque = functions.get(name)
+        if opaque is None:
             raise PartitionError(
                 f"partir.opaque({name}) is a function of the process that traced the "
                 "program: export it there"
             )
-        lowered = _lower(name, kept, operands)
-        _require_results(name, kept, operands, results, lowered.out_info)
+        lowered = _lower(name, opaque, operands)
+        _require_results(name, opaque, operands, results, lowered.out_info)
         module = lowered.compiler_ir()
         _refuse_callbacks(name, module)
         return _renamed(module, symbol)
@@ -118,36 +118,40 @@ def local_functions(functions: Mapping[str, Kept]) -> Any:
     return make
 
 
-def _lower(name: str, kept: Kept, operands: Types) -> Any:
+def _lower(name: str, opaque: OpaqueFunction, operands: Types) -> Any:
     avals = [
         jax.ShapeDtypeStruct(
             type_.shape[: len(aval.shape)], aval.dtype, weak_type=aval.weak_type
         )
-        for type_, aval in zip(operands, kept.operands, strict=True)
+        for type_, aval in zip(operands, opaque.operands, strict=True)
     ]
 
     def local(*arrays: Any) -> list[Any]:
-        return list(kept.fn(*arrays))
+        return list(opaque.fn(*arrays))
 
     local.__name__ = name
     with ExitStack() as settings:
         nowhere = jax.sharding.AbstractMesh((), ())
         settings.enter_context(jax.sharding.use_abstract_mesh(nowhere))
-        settings.enter_context(jax.enable_x64(kept.x64))
-        settings.enter_context(jax.default_matmul_precision(kept.precision))
+        settings.enter_context(jax.enable_x64(opaque.x64))
+        settings.enter_context(jax.default_matmul_precision(opaque.precision))
         try:
             traced: Any = jax.jit(local, keep_unused=True).trace(*avals)
-            return traced.lower(lowering_platforms=kept.platforms)
+            return traced.lower(lowering_platforms=opaque.platforms)
         except Exception as error:
             raise PartitionError(
                 f"partir.opaque({name}) can't be traced at its local shapes "
-                f'{_shown(operands)}, which its rule "{kept.rule}" allows '
-                f"(whole: {_shown(kept.operands)}). {type(error).__name__}: {error}"
+                f'{_shown(operands)}, which its rule "{opaque.rule}" allows '
+                f"(whole: {_shown(opaque.operands)}). {type(error).__name__}: {error}"
             ) from error
 
 
 def _require_results(
-    name: str, kept: Kept, operands: Types, results: Types, made: Sequence[Any]
+    name: str,
+    opaque: OpaqueFunction,
+    operands: Types,
+    results: Types,
+    made: Sequence[Any],
 ) -> None:
     """The rule's promise: on tiles the function gives tiles."""
     wanted = [tuple(type_.shape) for type_ in results]
@@ -158,7 +162,7 @@ def _require_results(
     if not fits:
         raise PartitionError(
             f"partir.opaque({name}) gives {_shapes(shapes)} for tiles "
-            f'{_shown(operands)}, but by its rule "{kept.rule}" it gives '
+            f'{_shown(operands)}, but by its rule "{opaque.rule}" it gives '
             f"{_shapes(wanted)}: a size in the function does not follow its operands', "
             "or a dimension should be _ in the rule"
         )
