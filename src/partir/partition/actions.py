@@ -128,11 +128,11 @@ class Partition(Requirements):
         del self.actions[actions:], self.found[found:], self.notes[notes:]
         self._propagated = list(propagated)
 
-    def stepped_dims(self, value: Value) -> tuple[int, ...]:
+    def scanned_dims(self, value: Value) -> tuple[int, ...]:
         """Dimensions that a loop indexes one slice at a time (stacked layers)."""
-        stepped = self.state.graph.stepped
+        scanned = self.state.graph.scanned
         return tuple(
-            d for d, n in enumerate(value.dims) if (value.number, n) in stepped
+            d for d, n in enumerate(value.dims) if (value.number, n) in scanned
         )
 
     def note(self, text: str) -> None:

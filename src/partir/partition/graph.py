@@ -10,7 +10,12 @@ from functools import cached_property
 from typing import Any
 
 from partir.ir.core import Op, Program, Signature
-from partir.partition.stepped import Dims, Redirect, find_redirects, find_stepped
+from partir.partition.scanned_dims import (
+    Redirect,
+    ValueDims,
+    find_redirects,
+    find_scanned,
+)
 from partir.rules.elementwise import TIE
 from partir.rules.nest import nest_of
 
@@ -66,9 +71,9 @@ class Graph:
         return self.program.ops[node] if node < len(self.program.ops) else None
 
     @cached_property
-    def stepped(self) -> Dims:
+    def scanned(self) -> ValueDims:
         """(value, dimension) pairs that a loop indexes one slice at a time."""
-        return find_stepped(self)
+        return find_scanned(self)
 
     @cached_property
     def redirects(self) -> dict[int, Redirect]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from partir.ir.core import Signature
+from partir.partition.scanned_dims import inside_loops
 from partir.partition.state import State
-from partir.partition.stepped import inside_loops
 from partir.partition.values import Values
 from partir.report.stops import Stop
 from partir.rules.host import calls_host

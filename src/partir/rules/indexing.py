@@ -150,7 +150,7 @@ def _local_starts(
     return made, all_of(emitter, masks)
 
 
-def stepped_dims(op: Signature) -> tuple[tuple[int, ...], ...]:
+def scanned_dims(op: Signature) -> tuple[tuple[int, ...], ...]:
     """For each operand, dimensions that the op takes one slice of at a time.
 
     In a loop these are the stacked layers of a scan: not a dimension to tile.

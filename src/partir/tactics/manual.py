@@ -159,17 +159,17 @@ class ManualPartition:
 
     def _first_divisible(self, partition: Partition, value: Value) -> None:
         size = partition.mesh[self.axis]
-        stepped = partition.stepped_dims(value)
+        scanned = partition.scanned_dims(value)
         for dim, left in enumerate(value.local_shape):
             if value.decided(self.axis):
                 break
-            if left and left % size == 0 and dim not in stepped:
+            if left and left % size == 0 and dim not in scanned:
                 partition.tile(value, dim, self.axis)
                 return
-        partition.skip(value, self.axis, self._skipped(partition, value, stepped))
+        partition.skip(value, self.axis, self._skipped(partition, value, scanned))
 
     def _skipped(
-        self, partition: Partition, value: Value, stepped: tuple[int, ...]
+        self, partition: Partition, value: Value, scanned: tuple[int, ...]
     ) -> str:
         """Why a value is left alone; a scalar needs no reason."""
         settled = partition.settled(value, self.axis)
@@ -177,10 +177,10 @@ class ManualPartition:
             return settled
         sizes = "x".join(map(str, value.local_shape))
         within = " on a device" if value.local_shape != value.shape else ""
-        loop = f", but for {_dims(stepped)}, which a loop steps through"
+        loop = f", but for {_dims(scanned)}, which a loop steps through"
         return (
             f"no dimension of {sizes}{within} divides over an axis of size "
-            f"{partition.mesh[self.axis]}{loop if stepped else ''}"
+            f"{partition.mesh[self.axis]}{loop if scanned else ''}"
         )
 
 

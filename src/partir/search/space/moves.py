@@ -104,8 +104,8 @@ class Moves:
         ]
 
     def _free(self, dim: Dim) -> bool:
-        """Not stepped through by a loop."""
-        return dim not in self.graph.stepped
+        """Not scanned by a loop."""
+        return dim not in self.graph.scanned
 
     def _with_twins(self, dim: Dim) -> Iterator[Dim]:
         yield dim

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from partir.ir.core import Program, Signature
-from partir.rules.indexing import stepped_dims
+from partir.rules.indexing import scanned_dims
 from partir.rules.nest import Nest
 from partir.rules.shape import split_dims
 
-Dims = set[tuple[int, int]]
+ValueDims = set[tuple[int, int]]  # values, each with one of its dimensions
 
 
 class GraphLike(Protocol):
@@ -29,7 +29,7 @@ class GraphLike(Protocol):
     nests: list[Nest]
 
     @property
-    def stepped(self) -> Dims:
+    def scanned(self) -> ValueDims:
         """Pairs of value and dimension."""
         ...
 
@@ -43,7 +43,7 @@ class Redirect:
     others: tuple[int, ...]
 
 
-def find_stepped(graph: GraphLike) -> Dims:
+def find_scanned(graph: GraphLike) -> ValueDims:
     """All (value, dimension) pairs that a loop steps through."""
     program = graph.program
     seeds = {
@@ -51,7 +51,7 @@ def find_stepped(graph: GraphLike) -> Dims:
         for index in inside_loops(program)
         for value, dims in zip(
             program.ops[index].operands,
-            stepped_dims(program.ops[index].signature),
+            scanned_dims(program.ops[index].signature),
             strict=True,
         )
         for dim in dims
@@ -60,13 +60,13 @@ def find_stepped(graph: GraphLike) -> Dims:
 
 
 def find_redirects(graph: GraphLike) -> dict[int, Redirect]:
-    """Nodes whose split leaves a stepped major dimension."""
+    """Nodes whose split leaves a scanned major dimension."""
     found: dict[int, Redirect] = {}
-    if not graph.stepped:
+    if not graph.scanned:
         return found
     for node, signature in enumerate(graph.signatures):
         for operand_dim, (major, *others) in split_dims(signature):
-            if (graph.results[node][0], major) in graph.stepped:
+            if (graph.results[node][0], major) in graph.scanned:
                 found[node] = Redirect(operand_dim, major, tuple(others))
     return found
 
@@ -82,7 +82,7 @@ def inside_loops(program: Program) -> set[int]:
     }
 
 
-def _spread(graph: GraphLike, seeds: Dims) -> Dims:
+def _spread(graph: GraphLike, seeds: ValueDims) -> ValueDims:
     found, todo = set(seeds), list(seeds)
     while todo:
         value, dim = todo.pop()
