@@ -12,11 +12,13 @@ from functools import cache
 from partir.mesh import Mesh
 from partir.rules.identities import TILED, cites
 from partir.rules.nest import Tiling
-from partir.spmd.moves import Move, cheapest
+from partir.spmd.reshard_steps import ReshardStep, cheapest
 
 
 @cache
-def plan(source: Tiling, target: Tiling, mesh: Mesh | None = None) -> tuple[Move, ...]:
+def plan(
+    source: Tiling, target: Tiling, mesh: Mesh | None = None
+) -> tuple[ReshardStep, ...]:
     """Moves that turn `source` into `target`, with the fewest bytes on this mesh.
 
     >>> [m.kind for m in plan((("B",), ()), ((), ("B",)))]
@@ -26,7 +28,7 @@ def plan(source: Tiling, target: Tiling, mesh: Mesh | None = None) -> tuple[Move
     >>> [m.kind for m in plan((("B", "M"),), (("M", "B"),))]
     ['collective_permute']
     """
-    moves: list[Move] = []
+    moves: list[ReshardStep] = []
     now = source
     while now != target:
         move = (
@@ -47,14 +49,16 @@ def _with(tiling: Tiling, dim: int, axes: tuple[str, ...]) -> Tiling:
 
 
 @cites(TILED)
-def _slice(now: Tiling, target: Tiling) -> Move | None:
+def _slice(now: Tiling, target: Tiling) -> ReshardStep | None:
     """Axes that a dimension only gains and that tile nothing yet."""
     used = {axis for axes in now for axis in axes}
     for dim, (have, want) in enumerate(zip(now, target, strict=True)):
         added = _gained(have, want)
         fresh = added[: next((i for i, a in enumerate(added) if a in used), len(added))]
         if fresh:
-            return Move("all_slice", fresh, dim, -1, _with(now, dim, have + fresh))
+            return ReshardStep(
+                "all_slice", fresh, dim, -1, _with(now, dim, have + fresh)
+            )
     return None
 
 
@@ -71,7 +75,7 @@ def _gained(have: tuple[str, ...], want: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @cites(TILED)
-def _all_to_all(now: Tiling, target: Tiling) -> Move | None:
+def _all_to_all(now: Tiling, target: Tiling) -> ReshardStep | None:
     """A minor run of one dimension's axes that another dimension wants next."""
     for dim, have in enumerate(now):
         surplus = have[_common(have, target[dim]) :]
@@ -85,30 +89,32 @@ def _all_to_all(now: Tiling, target: Tiling) -> Move | None:
                 if wanted[: len(run)] == run:
                     kept = have[: len(have) - len(run)]
                     after = _with(_with(now, dim, kept), to_dim, there + run)
-                    return Move("all_to_all", run, dim, to_dim, after)
+                    return ReshardStep("all_to_all", run, dim, to_dim, after)
     return None
 
 
 @cites(TILED)
-def _permute(now: Tiling, target: Tiling) -> Move | None:
+def _permute(now: Tiling, target: Tiling) -> ReshardStep | None:
     """The same axes in another order, the ones to be gathered afterwards last."""
     for dim, (have, want) in enumerate(zip(now, target, strict=True)):
         kept = tuple(axis for axis in want if axis in have)
         lost = tuple(axis for axis in have if axis not in want)
         order = kept + lost
         if order != have and kept == want[: len(kept)] and kept:
-            return Move("collective_permute", have, dim, -1, _with(now, dim, order))
+            return ReshardStep(
+                "collective_permute", have, dim, -1, _with(now, dim, order)
+            )
     return None
 
 
 @cites(TILED)
-def _gather(now: Tiling, target: Tiling) -> Move:
+def _gather(now: Tiling, target: Tiling) -> ReshardStep:
     """The minor run beyond the common prefix."""
     for dim, (have, want) in enumerate(zip(now, target, strict=True)):
         common = _common(have, want)
         if len(have) > common:
             after = _with(now, dim, have[:common])
-            return Move("all_gather", have[common:], dim, -1, after)
+            return ReshardStep("all_gather", have[common:], dim, -1, after)
     raise AssertionError((now, target))
 
 

@@ -1,4 +1,4 @@
-"""Moves between tilings, what they cost, and the cheapest way from one to another."""
+"""Steps from one tiling to another, what they cost, and the cheapest way of all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from partir.rules.nest import Tiling
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class ReshardStep:
     """One step: its kind, the axes, where, and the tiling after it."""
 
     kind: str
@@ -25,14 +25,14 @@ class Move:
 
 
 def cheapest(
-    source: Tiling, target: Tiling, mesh: Mesh, known: tuple[Move, ...]
-) -> tuple[Move, ...]:
+    source: Tiling, target: Tiling, mesh: Mesh, known: tuple[ReshardStep, ...]
+) -> tuple[ReshardStep, ...]:
     """A way that moves fewer bytes than `known`, or that one. Dijkstra over tilings."""
     limit = sum(cost(s, m, mesh) for s, m in _along(source, known))
     axes = {a for tiling in (source, target) for dim in tiling for a in dim}
     dims = [d for d in range(len(source)) if source[d] or target[d]]
     tie = count()
-    queue: list[tuple[float, int, int, Tiling, tuple[Move, ...]]] = [
+    queue: list[tuple[float, int, int, Tiling, tuple[ReshardStep, ...]]] = [
         (0.0, 0, next(tie), source, ())
     ]
     done: set[Tiling] = set()
@@ -43,7 +43,7 @@ def cheapest(
         if now in done or spent >= limit:
             continue
         done.add(now)
-        for move in _moves(now, dims, axes):
+        for move in _next_steps(now, dims, axes):
             if move.after not in done and _divides(move.after, source, target, mesh):
                 total = spent + cost(now, move, mesh)
                 longer = (*way, move)
@@ -52,7 +52,9 @@ def cheapest(
     return known
 
 
-def _along(source: Tiling, moves: tuple[Move, ...]) -> Iterator[tuple[Tiling, Move]]:
+def _along(
+    source: Tiling, moves: tuple[ReshardStep, ...]
+) -> Iterator[tuple[Tiling, ReshardStep]]:
     now = source
     for move in moves:
         yield now, move
@@ -72,7 +74,7 @@ def _divides(now: Tiling, source: Tiling, target: Tiling, mesh: Mesh) -> bool:
     )
 
 
-def cost(now: Tiling, move: Move, mesh: Mesh) -> float:
+def cost(now: Tiling, move: ReshardStep, mesh: Mesh) -> float:
     """Bytes that a device sends, as a share of the whole value."""
     if move.kind == "all_slice":
         return 0.0
@@ -88,21 +90,25 @@ def _with(tiling: Tiling, dim: int, axes: tuple[str, ...]) -> Tiling:
 
 
 @cites(TILED)
-def _moves(now: Tiling, dims: list[int], axes: set[str]) -> Iterator[Move]:
+def _next_steps(now: Tiling, dims: list[int], axes: set[str]) -> Iterator[ReshardStep]:
     """Every single move over these dimensions and axes."""
     used = {axis for dim in now for axis in dim}
     for dim in dims:
         have = now[dim]
         for axis in sorted(axes - used):
-            yield Move("all_slice", (axis,), dim, -1, _with(now, dim, (*have, axis)))
+            yield ReshardStep(
+                "all_slice", (axis,), dim, -1, _with(now, dim, (*have, axis))
+            )
         for start in range(len(have)):
             kept, run = have[:start], have[start:]
             fewer = _with(now, dim, kept)
-            yield Move("all_gather", run, dim, -1, fewer)
+            yield ReshardStep("all_gather", run, dim, -1, fewer)
             for to in dims:
                 if to != dim:
                     after = _with(fewer, to, now[to] + run)
-                    yield Move("all_to_all", run, dim, to, after)
+                    yield ReshardStep("all_to_all", run, dim, to, after)
         for order in permutations(have):
             if order != have:
-                yield Move("collective_permute", have, dim, -1, _with(now, dim, order))
+                yield ReshardStep(
+                    "collective_permute", have, dim, -1, _with(now, dim, order)
+                )
