@@ -17,8 +17,8 @@ from partir.simulate.device.spec import DeviceSpec
 from partir.simulate.kernels.kernel import Kernel, Kernels
 from partir.simulate.network.collectives import Network
 from partir.simulate.timeline import Event
+from partir.spmd.manual_collectives import ManualCollective
 from partir.spmd.program import Collective, Control
-from partir.spmd.regions import Move
 
 COMPUTE, COMMUNICATION = "compute", "communication"
 
@@ -145,7 +145,7 @@ class Clock:
             collectives=len(kernel.members),
         )
 
-    def _written(self, moves: Sequence[Move]) -> Cost:
+    def _written(self, moves: Sequence[ManualCollective]) -> Cost:
         """Collectives within an op, one after another as they were written."""
         seconds = total = 0.0
         for move in moves:

@@ -16,7 +16,7 @@ from partir.ir.core import Program
 from partir.ir.types import TensorType
 from partir.mesh import Mesh
 from partir.rules.nest import Nest, Tiling
-from partir.spmd.regions import KINDS as KINDS, moves
+from partir.spmd.manual_collectives import KINDS as KINDS, manual_collectives
 
 SLICE = "all_slice"
 
@@ -128,7 +128,7 @@ class SpmdProgram:
                 if op.kind != SLICE:
                     counts[op.kind] += trips * times(op)
             elif isinstance(op, Compute) and op.nest.signature.lambdas:
-                for move in moves(op.nest.signature):
+                for move in manual_collectives(op.nest.signature):
                     counts[move.kind] += trips * move.times * times(op)
         return counts
 
@@ -140,7 +140,7 @@ class SpmdProgram:
             if isinstance(op, Collective):
                 total += trips * self.bytes_sent(op)
             elif isinstance(op, Compute) and op.nest.signature.lambdas:
-                for move in moves(op.nest.signature):
+                for move in manual_collectives(op.nest.signature):
                     size = len(move.devices) or self.mesh.size
                     sent = _sent(move.kind, move.bytes, size)
                     total += trips * move.times * sent

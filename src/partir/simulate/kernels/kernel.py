@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from partir.rules.traits import Role
+from partir.spmd.manual_collectives import ManualCollective
 from partir.spmd.program import Collective, SpmdOp
-from partir.spmd.regions import Move
 
 
 class Kernel(NamedTuple):
@@ -29,7 +29,7 @@ class Kernel(NamedTuple):
     inner: tuple[Kernels, ...] = ()
     members: tuple[Collective, ...] = ()
     copied: tuple[int, ...] = ()
-    moves: tuple[Move, ...] = ()
+    moves: tuple[ManualCollective, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

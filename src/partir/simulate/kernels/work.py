@@ -28,7 +28,11 @@ from partir.simulate.kernels.window_terms import (
     scan_length,
     scan_steps,
 )
-from partir.spmd.regions import Move, inner_ops, moves
+from partir.spmd.manual_collectives import (
+    ManualCollective,
+    inner_ops,
+    manual_collectives,
+)
 
 
 class Work(NamedTuple):
@@ -42,7 +46,7 @@ class Work(NamedTuple):
     transcendentals: float = 0.0
     matmul: tuple[int, int, int, int] | None = None
     moved_bytes: float = 0.0
-    moves: tuple[Move, ...] = ()
+    moves: tuple[ManualCollective, ...] = ()
     per_device: bool = False
 
     @property
@@ -308,7 +312,7 @@ def manual_computation(nest: Nest) -> Work:
             products += each.flops * times
             types = (*signature.operands, *signature.results)
             moved += sum(type_.bytes for type_ in types) * times
-    made = tuple(moves(nest.signature))
+    made = tuple(manual_collectives(nest.signature))
     return Work(flops, transcendentals, cube(products), moved, made, True)
 
 

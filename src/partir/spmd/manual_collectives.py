@@ -1,4 +1,4 @@
-"""What moves in regions that a model's author wrote for one device (a shard_map)."""
+"""Collectives in regions that a model's author wrote for one device (a shard_map)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GROUP = re.compile(r"\[([\d, ]+)\]")
 _NUMBER = re.compile(r"dense<(-?\d+)>")
 
 
-class Move(NamedTuple):
+class ManualCollective(NamedTuple):
     """A collective: bytes of its whole, the devices of one group, how often it runs.
 
     No devices if the text doesn't say: all of them.
@@ -49,7 +49,7 @@ def _walk(region: Lambda, times: int) -> Iterator[tuple[Op, int]]:
                 yield from _walk(inner, times)
 
 
-def moves(signature: Signature) -> Iterator[Move]:
+def manual_collectives(signature: Signature) -> Iterator[ManualCollective]:
     """Collectives among them."""
     for op, times in inner_ops(signature):
         kind = op.signature.name
@@ -61,7 +61,9 @@ def moves(signature: Signature) -> Iterator[Move]:
         devices = tuple(map(int, group.group(1).split(","))) if group else ()
         pairs = zip(op.signature.operands, op.signature.results, strict=True)
         for operand, result in pairs:
-            yield Move(kind, max(operand.bytes, result.bytes), devices, times)
+            yield ManualCollective(
+                kind, max(operand.bytes, result.bytes), devices, times
+            )
 
 
 def _trips(region: Lambda, op: Op) -> int:
