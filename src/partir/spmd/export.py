@@ -30,10 +30,10 @@ from partir.rules.local import (
 )
 from partir.rules.monoids import nothing, reducer
 from partir.rules.nest import Nest
-from partir.spmd.carrying import carried, restored
 from partir.spmd.emit import TextEmitter
 from partir.spmd.opaque_functions import MakeText
 from partir.spmd.program import SLICE, Block, Collective, Compute, Control, SpmdProgram
+from partir.spmd.wire_types import carried, restored
 
 # Beyond this many devices replica groups are spelled by mesh axes: MLIR checks every
 # number of every dense group, which then takes longer than all the rest. Dense ones
