@@ -36,7 +36,7 @@ def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.AST]]:
 def makes_collectives(function: ast.AST) -> bool:
     calls = [node.func for node in ast.walk(function) if isinstance(node, ast.Call)]
     return any(
-        isinstance(c, ast.Name) and c.id in ("Collective", "Move") for c in calls
+        isinstance(c, ast.Name) and c.id in ("Collective", "ReshardStep") for c in calls
     )
 
 

@@ -15,7 +15,7 @@ from partir.mesh import Mesh
 from partir.rules.nest import Tiling
 from partir.spmd.lower import local_type
 from partir.spmd.program import SLICE, Block, Cause, Collective, SpmdProgram
-from partir.spmd.reshard import Move, plan
+from partir.spmd.reshard import ReshardStep, plan
 from tests.programs import run_spmd
 
 Pair = tuple[Tiling, Tiling]
@@ -42,7 +42,7 @@ def pairs(mesh: Mesh, rank: int) -> list[Pair]:
 
 
 def as_collectives(
-    source: Tiling, moves: Sequence[Move], value: int, first: int
+    source: Tiling, moves: Sequence[ReshardStep], value: int, first: int
 ) -> list[Collective]:
     """A plan's steps on `value`; what they make is numbered from `first`."""
     made = []
@@ -123,7 +123,7 @@ def test_pairs_on_two_dimensions() -> None:
 # Counting
 
 
-def bytes_moved(mesh: Mesh, source: Tiling, moves: Sequence[Move]) -> int:
+def bytes_moved(mesh: Mesh, source: Tiling, moves: Sequence[ReshardStep]) -> int:
     type_ = tensor((1024,) * len(source), "i8")
     types = [local_type(type_, t, mesh) for t in (source, *(m.after for m in moves))]
     empty = Program("count", (), (), Region((), (), ()), (), ())
@@ -132,7 +132,7 @@ def bytes_moved(mesh: Mesh, source: Tiling, moves: Sequence[Move]) -> int:
     return SpmdProgram(empty, mesh, tuple(types), block, {}, *tuples).bytes_communicated
 
 
-def gathers(source: Tiling, target: Tiling) -> list[Move]:
+def gathers(source: Tiling, target: Tiling) -> list[ReshardStep]:
     """Gather all that is not common, dimension by dimension; slices cost nothing."""
     moves = []
     now = source
@@ -142,7 +142,7 @@ def gathers(source: Tiling, target: Tiling) -> list[Move]:
             common += 1
         if have[common:]:
             now = (*now[:dim], have[:common], *now[dim + 1 :])
-            moves.append(Move("all_gather", have[common:], dim, -1, now))
+            moves.append(ReshardStep("all_gather", have[common:], dim, -1, now))
     return moves
 
 

@@ -43,22 +43,22 @@ def cheapest(
         if now in done or spent >= limit:
             continue
         done.add(now)
-        for move in _next_steps(now, dims, axes):
-            if move.after not in done and _divides(move.after, source, target, mesh):
-                total = spent + cost(now, move, mesh)
-                longer = (*way, move)
-                item = (total, len(longer), next(tie), move.after, longer)
+        for step in _next_steps(now, dims, axes):
+            if step.after not in done and _divides(step.after, source, target, mesh):
+                total = spent + cost(now, step, mesh)
+                longer = (*way, step)
+                item = (total, len(longer), next(tie), step.after, longer)
                 heapq.heappush(queue, item)
     return known
 
 
 def _along(
-    source: Tiling, moves: tuple[ReshardStep, ...]
+    source: Tiling, steps: tuple[ReshardStep, ...]
 ) -> Iterator[tuple[Tiling, ReshardStep]]:
     now = source
-    for move in moves:
-        yield now, move
-        now = move.after
+    for step in steps:
+        yield now, step
+        now = step.after
 
 
 def _divides(now: Tiling, source: Tiling, target: Tiling, mesh: Mesh) -> bool:
@@ -74,15 +74,15 @@ def _divides(now: Tiling, source: Tiling, target: Tiling, mesh: Mesh) -> bool:
     )
 
 
-def cost(now: Tiling, move: ReshardStep, mesh: Mesh) -> float:
+def cost(now: Tiling, step: ReshardStep, mesh: Mesh) -> float:
     """Bytes that a device sends, as a share of the whole value."""
-    if move.kind == "all_slice":
+    if step.kind == "all_slice":
         return 0.0
     local = 1 / math.prod(mesh.axes[axis] for dim in now for axis in dim)
-    if move.kind == "collective_permute":
+    if step.kind == "collective_permute":
         return local
-    size = math.prod(mesh.axes[axis] for axis in move.axes)
-    return local * (size - 1) * (1 if move.kind == "all_gather" else 1 / size)
+    size = math.prod(mesh.axes[axis] for axis in step.axes)
+    return local * (size - 1) * (1 if step.kind == "all_gather" else 1 / size)
 
 
 def _with(tiling: Tiling, dim: int, axes: tuple[str, ...]) -> Tiling:
@@ -91,7 +91,7 @@ def _with(tiling: Tiling, dim: int, axes: tuple[str, ...]) -> Tiling:
 
 @cites(TILED)
 def _next_steps(now: Tiling, dims: list[int], axes: set[str]) -> Iterator[ReshardStep]:
-    """Every single move over these dimensions and axes."""
+    """Every single step over these dimensions and axes."""
     used = {axis for dim in now for axis in dim}
     for dim in dims:
         have = now[dim]
