@@ -80,6 +80,7 @@ def test_loops_of_unknown_length() -> None:
     (line,) = below_table(p)
     assert line.startswith("loop of unknown length, counted once: ")
     assert "test_remarks.py" in line
+    assert line.endswith("; estimate_on(device, trip_count=n) counts it n times")
 
 
 def test_ops_without_a_rule_that_read_nothing_tiled() -> None:

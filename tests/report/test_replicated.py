@@ -157,6 +157,13 @@ def test_a_conflict_and_what_follows() -> None:
     assert partir.partition(fn, {"A": 4}, decided, args=args, strict=True).work == 1.0
 
 
+def test_a_value_that_meets_itself() -> None:
+    p = whole(lambda x: jnp.einsum("ik,jk->ij", x, x), 4, (shape(8, 8),), x=0)
+    assert places(p) == {"dot_general"}
+    assert 'its operands disagree: "tiles" tiles dimension 0 of x' in reason(p)
+    assert reason(p).count("follows x") == 1
+
+
 def test_a_size_that_does_not_divide() -> None:
     def fn(x: Any) -> Any:
         return jnp.tanh(x.reshape(3, 4)).sum(1)

@@ -26,7 +26,10 @@ def overview(partitioned: Partitioned, most: int = 3, rest: str = "") -> str:
     whole = partitioned.replicated_ops
     skipped = skipped_lines((step.name, step.actions) for step in partitioned.steps)
     no_rule = rule_lines(partitioned.steps[-1].state.graph, whole)
-    loops = partitioned.unknown_trip_counts
+    loops = [
+        f"{place}; estimate_on(device, trip_count=n) counts it n times"
+        for place in partitioned.unknown_trip_counts
+    ]
     listed = [
         ("whole", whole_lines(whole), "p.replicated_ops"),
         ("skipped", skipped, "p.steps[…].actions"),

@@ -43,8 +43,17 @@ class Reasons:
             return f"its operands disagree: {self._asked(node)}; " + self._decide(
                 node, factors
             )
-        position, dim = next((p, d) for p, d in enumerate(known) if d >= 0)
-        where = self._dimension(dim, self.state.graph.operands[node][position])
+        return self._no_loop(node)
+
+    def _no_loop(self, node: int) -> str:
+        """Of a node with no loop along the first of its operands that is tiled."""
+        nest, operands = self.state.nests[node], self.state.graph.operands[node]
+        homes = [self.state.seen[self.axis][value] for value in operands]
+        position = next((p for p, home in enumerate(homes) if home >= 0), None)
+        if position is None:
+            return "what it reads is gathered"
+        dim = homes[position]
+        where = self._dimension(dim, operands[position])
         sizes = [f.size for f in nest.factors if f.dim(position) == dim]
         if sizes:
             return (
@@ -111,36 +120,34 @@ class Reasons:
     def _asked(self, node: int) -> str:
         """What each tactic tiled around a node."""
         asked: dict[str, list[str]] = {}
-        for value, dim, name in self._around(node):
+        for value, dim, name in dict.fromkeys(self._around(node).values()):
             tactic = self._tactic(value) or "the model"
             asked.setdefault(tactic, []).append(f"dimension {dim} of {name}")
         return ", ".join(
             f"{tactic} tiles {' and '.join(what)}" for tactic, what in asked.items()
         )
 
-    def _around(self, node: int) -> list[tuple[int, int, str]]:
-        """Tiled values around a node: number, dimension, name."""
+    def _around(self, node: int) -> dict[int, tuple[int, int, str]]:
+        """Tiled values around a node by position: number, dimension, name."""
         graph, known = self.state.graph, self.state.known(node, self.axis)
         values = graph.operands[node] + graph.results[node]
-        pairs = dict.fromkeys(zip(values, known, strict=True))
         own = set(graph.results[node]) if graph.op(node) is not None else set()
-        return [
-            (value, dim, "its result" if value in own else self.names.name(value))
-            for value, dim in pairs
+        return {
+            position: (v, dim, "its result" if v in own else self.names.name(v))
+            for position, (v, dim) in enumerate(zip(values, known, strict=True))
             if dim >= 0
-        ]
+        }
 
     def _decide(self, node: int, factors: tuple[int, ...]) -> str:
         """What each loop that is asked for would follow."""
         graph, nest = self.state.graph, self.state.nests[node]
         if graph.op(node) is None or len(factors) < 2:
             return "tile them alike"
-        values = graph.operands[node] + graph.results[node]
         follows = {
             number: next(
                 name
-                for value, dim, name in self._around(node)
-                if nest.factors[number].dim(values.index(value)) == dim
+                for position, (_, dim, name) in self._around(node).items()
+                if nest.factors[number].dim(position) == dim
             )
             for number in factors
         }
