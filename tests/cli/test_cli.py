@@ -21,6 +21,7 @@ import pytest
 import partir
 from partir.cli import main
 from partir.frontend.stablehlo import parse_module
+from partir.fuzz.case import Failure, Trial
 from tests.conftest import Golden
 
 MODEL = """
@@ -481,3 +482,31 @@ def test_search_refuses(
     assert len(own) == 1
     assert text in own[0]
     assert not (folder / "found.py").exists()
+
+
+def test_fuzz(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fuzz", "--programs", "1", "--seed", "2", "--devices-every", "0"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("1 programs (seeds 2 to 2) under 3 schedules: no failures")
+
+
+def test_fuzz_failure(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(self: Any) -> Failure:
+        return Failure("core", "all of it")
+
+    monkeypatch.setattr(Trial, "run", wrong)
+    assert main(["fuzz", "--programs", "1", "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    (failure,) = told["failures"]
+    assert (failure["seed"], failure["stage"]) == (0, "core")
+    assert "def test_program_0():" in failure["test"]
+
+
+@pytest.mark.parametrize(
+    "wrong", [["--programs", "0"], ["--seed", "-1"], ["--seconds", "0"]]
+)
+def test_fuzz_bad_input(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fuzz", *wrong]) == 2
+    assert wrong[0] in capsys.readouterr().err

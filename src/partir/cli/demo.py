@@ -35,13 +35,14 @@ def demo_schedule() -> list[partir.ManualPartition]:
 
 def run_demo(args: Namespace) -> None:
     """Tell the whole story."""
-    _virtual_devices()
+    virtual_devices()
     mesh = partir.Mesh({"B": 4, "M": 2})
     with jax.enable_x64(True):
         _tell(mesh, args.layers, args.steps)
 
 
-def _virtual_devices() -> None:
+def virtual_devices() -> None:
+    """Eight devices that are one CPU."""
     jax.config.update("jax_platforms", "cpu")
     # If jax has started already, too few devices are a clear error at compile time.
     with suppress(RuntimeError):

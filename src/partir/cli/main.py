@@ -13,6 +13,7 @@ from partir.cli.calibrate import add_calibrate
 from partir.cli.demo import run_demo
 from partir.cli.devices import add_devices
 from partir.cli.export import run_export
+from partir.cli.fuzz import add_fuzz
 from partir.cli.search import add_search_arguments
 from partir.cli.show import run_show
 from partir.cli.sources import at_least_one
@@ -39,10 +40,10 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; 0, or 2 with one line on bad input."""
+    """Run a command; 0, 1 if what it checks is not so, 2 with one line on bad input."""
     args = _parser().parse_args(argv)
     try:
-        args.run(args)
+        return args.run(args) or 0
     except PartirError as error:
         line = " ".join(str(error).split())
         print(f"partir: {line}", file=sys.stderr)
@@ -53,7 +54,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("partir: interrupted", file=sys.stderr)
         return 130
-    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -70,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_export(commands)
     add_devices(commands)
     add_calibrate(commands)
+    add_fuzz(commands)
     return parser
 
 

@@ -1,0 +1,1 @@
+"""What programs compute: interpreted op by op, of one device or of all in lockstep."""

@@ -1,0 +1,48 @@
+"""Running a one-device module: interpreted if it can be, else compiled by XLA."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from partir.execute.module import Module, call_module
+from partir.execute.types import jax_struct
+from partir.frontend.stablehlo import parse_module
+from partir.fuzz.meaning.interpret import can_interpret, interpret, result_types
+
+
+def is_interpreted(text: str) -> bool:
+    """Whether `evaluate` computes op by op."""
+    return can_interpret(parse_module(text))
+
+
+def evaluate(source: str | Any, args: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Results of `main`, as numpy computes; a parsed module is used up."""
+    module = parse_module(source) if isinstance(source, str) else source
+    if can_interpret(module):
+        return interpret(module, args)
+    return compiled(str(module), args)
+
+
+def compiled(text: str, args: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The same, by XLA on one device."""
+    outs = [jax_struct(type_) for type_ in result_types(parse_module(text))]
+    module = Module(text)
+    with jax.enable_x64(True):
+        run = jax.jit(
+            lambda *given: call_module(module, outs, *given), keep_unused=True
+        )
+        return [exactly(np.asarray(made)) for made in run(*args)]
+
+
+def exactly(array: np.ndarray) -> np.ndarray:
+    """The same numbers in a type that numpy computes in."""
+    if array.dtype.kind in "biu":
+        return array
+    if array.dtype.kind == "c":
+        return array.astype(np.complex128)
+    small = str(array.dtype).startswith(("int", "uint"))
+    return array.astype(np.int8 if small else np.float64)

@@ -1,0 +1,1 @@
+"""Drawing programs and the numbers that they are given."""

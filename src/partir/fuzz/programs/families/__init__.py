@@ -1,0 +1,35 @@
+"""Families of ops that random programs are made of, each with its share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from partir.fuzz.programs.draft import Draft
+from partir.fuzz.programs.families import (
+    control,
+    elementwise,
+    gradients,
+    linear,
+    lookups,
+    movement,
+    order,
+    products,
+    reductions,
+    windows,
+)
+
+Family = Callable[[Draft], None]
+
+SHARES: dict[Family, float] = {
+    **elementwise.SHARES,
+    **movement.SHARES,
+    **products.SHARES,
+    **reductions.SHARES,
+    **linear.SHARES,
+    **windows.SHARES,
+    **lookups.SHARES,
+    **order.SHARES,
+    **gradients.SHARES,
+    **control.SHARES,
+}
+"""How often each is drawn. Those with bodies draw from here themselves."""

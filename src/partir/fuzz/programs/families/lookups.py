@@ -1,0 +1,155 @@
+"""Look-ups and updates by index, in range and out of it, once and repeatedly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from partir.fuzz.programs.draft import Draft, NoFit, Var
+
+_MODES = ["clip", "fill", "promise_in_bounds"]
+
+
+def _table(draft: Draft) -> Var:
+    return draft.any(lambda v: v.rank > 0 and all(v.shape))
+
+
+def take(draft: Draft) -> None:
+    """Rows or columns by number; then perhaps a product with something."""
+    table = _table(draft)
+    ids = draft.index(draft.shape(0, 2))
+    dim, mode = draft.rng.randrange(table.rank), draft.rng.choice(_MODES[:2])
+    found = draft.one(lambda x, i: jnp.take(x, i, dim, mode=mode), table, ids)
+    if draft.chance(0.4) and not table.is_bool:
+        draft.do(lax.mul, found, draft.like(found.shape, found.dtype))
+
+
+def take_along(draft: Draft) -> None:
+    """An index of its own for every row."""
+    table = _table(draft)
+    dim = draft.rng.randrange(table.rank)
+    shape = list(table.shape)
+    shape[dim] = draft.rng.choice([1, 2, shape[dim]])
+    ids, mode = draft.index(shape), draft.rng.choice(_MODES[:2])
+    draft.do(lambda x, i: jnp.take_along_axis(x, i, dim, mode=mode), table, ids)
+
+
+def points(draft: Draft) -> None:
+    """Single elements, each by two indices."""
+    table = draft.any(lambda v: v.rank > 1 and all(v.shape))
+    ids = draft.index((draft.rng.choice(draft.sizes),))
+    other = draft.like(ids.shape, ids.dtype, "index")
+    draft.do(lambda x, i, j: x.at[i, j].get(mode="clip"), table, ids, other)
+
+
+def windows(draft: Draft) -> None:
+    """A dynamic slice, for every row at a place of its own, or for all at one."""
+    table = _table(draft)
+    sizes = [draft.rng.randrange(1, n + 1) for n in table.shape]
+    if table.rank > 1 and draft.chance(0.5):
+
+        def one(row: Any, start: Any) -> Any:
+            zeros = [jnp.zeros((), start.dtype)] * (table.rank - 2)
+            return lax.dynamic_slice(row, [start, *zeros], sizes[1:])
+
+        draft.do(jax.vmap(one), table, draft.index((table.shape[0],)))
+        return
+    starts = [draft.index(()) for _ in sizes]
+    kind = starts[0].dtype
+
+    def apply(x: Any, *at: Any) -> Any:
+        return lax.dynamic_slice(x, [a.astype(kind) for a in at], sizes)
+
+    draft.do(apply, table, *starts)
+
+
+def written(draft: Draft) -> None:
+    """A dynamic update of a part."""
+    table = _table(draft)
+    shape = [draft.rng.choice([n, draft.rng.randrange(1, n + 1)]) for n in table.shape]
+    update, starts = draft.like(shape, table.dtype), [draft.index(()) for _ in shape]
+    kind = starts[0].dtype
+
+    def apply(x: Any, u: Any, *at: Any) -> Any:
+        return lax.dynamic_update_slice(x, u, [a.astype(kind) for a in at])
+
+    draft.do(apply, table, update, *starts)
+
+
+def scatter(draft: Draft) -> None:
+    """Rows added, multiplied, compared; the same place may be met twice."""
+    table = _table(draft)
+    if table.is_bool:
+        raise NoFit
+    count = draft.rng.choice(draft.sizes)
+    ids = draft.index((count,))
+    dim = draft.rng.randrange(table.rank)
+    shape = [*table.shape[:dim], count, *table.shape[dim + 1 :]]
+    updates = draft.like(shape, table.dtype)
+    ways = ["add", "add", "add", "multiply"]
+    ways += [] if table.is_complex else ["max", "min"]
+    way = draft.rng.choice(ways)
+    place = (slice(None),) * dim
+
+    def apply(x: Any, i: Any, u: Any) -> Any:
+        return getattr(x.at[(*place, i)], way)(u, mode="drop")
+
+    draft.do(apply, table, ids, updates)
+
+
+def replaced(draft: Draft) -> None:
+    """Rows replaced, each at most once: which of two would stay is open."""
+    table = _table(draft)
+    size = table.shape[0]
+    count = draft.rng.randrange(1, size + 1)
+    updates = draft.like((count, *table.shape[1:]), table.dtype)
+    first = draft.rng.randrange(size + 2)
+
+    def apply(x: Any, u: Any) -> Any:
+        ids = (lax.iota(jnp.int32, count) + first) % (size + 2)
+        return x.at[ids].set(u, mode="drop")
+
+    draft.do(apply, table, updates)
+
+
+def per_row(draft: Draft) -> None:
+    """A batch of look-ups or of sums into places."""
+    table = draft.any(lambda v: v.rank > 1 and all(v.shape) and not v.is_bool)
+    count = draft.rng.choice([1, 2, 3])
+    ids = draft.index((table.shape[0], count))
+    if draft.chance(0.5):
+        look = jax.vmap(lambda row, i: row.at[i].get(mode="clip"))
+        draft.do(look, table, ids)
+        return
+    updates = draft.like((table.shape[0], count, *table.shape[2:]), table.dtype)
+    add = jax.vmap(lambda row, i, u: row.at[i].add(u, mode="drop"))
+    draft.do(add, table, ids, updates)
+
+
+def one_hot(draft: Draft) -> None:
+    """A look-up as a product with ones and zeros."""
+    table = draft.any(lambda v: v.rank == 2 and not v.is_bool)
+    ids = draft.index((draft.rng.choice(draft.sizes),))
+    size = table.shape[0]
+
+    def apply(x: Any, i: Any) -> Any:
+        hot = (i[:, None].astype(jnp.int32) == jnp.arange(size)[None]).astype(x.dtype)
+        return lax.dot_general(hot, x, (((1,), (0,)), ((), ())))
+
+    draft.do(apply, table, ids)
+
+
+SHARES = {
+    take: 3.0,
+    take_along: 1.0,
+    points: 1.0,
+    windows: 1.5,
+    written: 1.5,
+    scatter: 2.5,
+    replaced: 0.7,
+    per_row: 1.0,
+    one_hot: 0.7,
+}
