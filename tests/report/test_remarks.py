@@ -36,14 +36,15 @@ def test_whole_is_one_line_for_each_stop() -> None:
     args = ([shape(8 * (number + 1)) for number in range(5)],)
     rows = ManualPartition({"xs/*": 0}, axis="A", name="rows")
     p = partir.partition(fn, {"A": 4}, [rows], args=args)
-    first, why, *others, last = below_table(p)
+    first, why, remedy, *others, last = below_table(p)
     assert first.startswith(
         'whole: 2 ops on "A", 38% of what a device computes, from %'
     )
     assert "/sort/4 (" in first
     assert first.endswith(") on:")
     assert why.startswith("  its rule has no loop along the dimension that is tiled")
-    assert len(others) == 4
+    assert remedy == '  no other dimension of it can be tiled here over "A" of size 4'
+    assert len(others) == 6
     assert last == "whole: … and 2 more: p.replicated_ops"
     assert len(p.replicated_ops) == 10
 

@@ -165,7 +165,10 @@ class Reasons:
             if factor.size % self.size == 0 and not factor.reduce
         }
         shown = [str(dim) for dim in sorted(d for d in dims if d is not None)]
-        return f"; tile dimension {' or '.join(shown)} instead" if shown else ""
+        if not shown:
+            axis = f'"{self.axis}" of size {self.size}'
+            return f"; no other dimension of it can be tiled here over {axis}"
+        return f"; tile dimension {' or '.join(shown)} instead"
 
 
 def rule_remedy(signature: Signature) -> str:
