@@ -158,7 +158,7 @@ def module(ops: str) -> str:
 
 
 LEFT_BY_OTHERS = {
-    "a layout": ("%y = sdy.reshard %x <@mesh, [{'B'}, {}]> : TYPE", P("B")),
+    "a layout": ("%y = sdy.reshard %x <@mesh, [{'B'}, {?}]> : TYPE", P("B")),
     "a group": (
         "sdy.sharding_group %x group_id=1 : TYPE\n%y = stablehlo.sine %x : TYPE",
         P(),

@@ -177,6 +177,15 @@ def _pin_that_readers_miss(state: State) -> None:
     state.seen["B"][W] = UNDECIDED
 
 
+def _tiled_where_closed(state: State) -> None:
+    state.closed["B", X] = frozenset({0})
+
+
+def _partly_closed_and_whole(state: State) -> None:
+    state.closed["B", W] = frozenset({0})
+    state.seen["B"][W] = UNDECIDED
+
+
 CORRUPTIONS: list[tuple[Callable[[State], None], str]] = [
     (_another_ops_nest, "dot_general.*nest is that of another op"),
     (_axis_twice, 'dot_general.*two loops over axis "M"'),
@@ -204,6 +213,8 @@ CORRUPTIONS: list[tuple[Callable[[State], None], str]] = [
     (_home_is_no_dimension, 'x: its home on axis "C" is 2, no dimension'),
     (_readers_see_another_dimension, 'x: home on axis "B" is 0, but readers see 1'),
     (_pin_that_readers_miss, f'w: home on axis "B" is {WHOLE}, but readers see -1'),
+    (_tiled_where_closed, 'x: dimension 0 is tiled over axis "B", closed to it'),
+    (_partly_closed_and_whole, f'w: home on axis "B" is {WHOLE}, but readers see -1'),
 ]
 
 
@@ -236,4 +247,19 @@ def test_undone_state_is_sound(state: State) -> None:
 
 def test_value_kept_whole_at_its_uses_may_be_tiled(state: State) -> None:
     state.pin(X, "B", uses_only=True)
+    check(state)
+
+
+def test_value_closed_to_an_axis_may_be_sliced_by_readers(state: State) -> None:
+    mark = state.mark()
+    assert state.close(PRODUCT, "C", frozenset({0, 1}))
+    assert not state.close(PRODUCT, "C", frozenset({0}))
+    assert not state.set_home(PRODUCT, 1, "C", None)
+    assert (state.homes["C"][PRODUCT], state.seen["C"][PRODUCT]) == (WHOLE, UNDECIDED)
+    check(state)
+    state.undo(mark)
+    assert not state.closed
+    assert state.close(X, "C", frozenset({0}))
+    assert not state.set_home(X, 0, "C", None)
+    assert state.set_home(X, 1, "C", None)
     check(state)

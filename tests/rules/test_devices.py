@@ -14,6 +14,7 @@ import pytest
 
 import partir
 import tests.rules.samples  # noqa: F401
+from partir.ir.attributes import CONSTRAINT
 from partir.ir.core import Signature
 from partir.rules.elementwise import FUSED, TIE
 from partir.rules.nest import Nest, nest_of
@@ -26,6 +27,7 @@ PROGRAMS = 6
 LEFT_OUT = {
     FUSED,  # in no program that is read
     TIE,  # no op
+    CONSTRAINT,  # no op on a device
     "chlo.ragged_dot",  # CPUs have none
     "chlo.mulhi",  # jaxlib can't translate it on a mesh
     "chlo.broadcast_select",  # XLA then breaks the comparators of sorts

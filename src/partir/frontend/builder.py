@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from partir.frontend.counting import Counts
 from partir.frontend.static import as_static
+from partir.ir.attributes import CONSTRAINT, MESH
 from partir.ir.core import (
-    Annotation,
     Lambda,
     Op,
     Port,
@@ -71,7 +71,6 @@ class Builder:
         self._counts = Counts(self.splats)
         self.tags: list[Tag] = []
         self.ties: list[Tie] = []
-        self.annotations: list[Annotation] = []
         self._notes: dict[str, int] = {}
         self._cones: dict[int, _Cone] = {}
         self._blocks: list[list[int]] = []
@@ -95,10 +94,18 @@ class Builder:
         """Count a remark about the import."""
         self._notes[text] = self._notes.get(text, 0) + 1
 
-    def annotate(self, value: int, axes: tuple[tuple[str, ...], ...]) -> None:
-        """Remember the axes that the model asks for."""
-        if any(axes) and value not in self._cones:
-            self.annotations.append(Annotation(value, axes))
+    def constrain(
+        self, value: int, sharding: str, mesh: str, location: Location
+    ) -> int:
+        """The same value in the layout that the model asks for."""
+        (value,) = self.settle((value,))
+        attrs = {"sharding": sharding, MESH: mesh}
+        type_ = (self.types[value],)
+        signature = Signature.of(CONSTRAINT, attrs, type_, type_)
+        (made,) = self._emit(signature, (value,), location)
+        if value in self.splats:
+            self.splats[made] = self.splats[value]
+        return made
 
     # Ops
 
@@ -362,7 +369,6 @@ class Builder:
             splats=self.splats,
             ties=(*self.ties, *ties),
             notes=notes,
-            annotations=tuple(self.annotations),
         )
 
 

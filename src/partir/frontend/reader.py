@@ -24,8 +24,7 @@ TRANSPARENT = frozenset(
     }
 )
 RETURNS = frozenset({"func.return", "stablehlo.return", "sdy.return"})
-# A shard_map: a local region. It remembers the mesh that it was written for.
-MANUAL, MESH = "sdy.manual_computation", "partir.mesh"
+MANUAL = "sdy.manual_computation"  # a shard_map: a local region
 # Layouts for another partitioner, on any op: ours to decide.
 _LAYOUTS = frozenset({"sdy.sharding", "mhlo.sharding"})
 
@@ -78,9 +77,11 @@ class Reader:
     def mesh_text(self, text: str) -> str:
         """The mesh that shardings refer to, as ``B=4,M=2``."""
         symbol = re.search(r"<@(\w+),", text)
-        if symbol is None or symbol.group(1) not in self.functions:
-            return ""
-        mesh = str(self.functions[symbol.group(1)].attributes["mesh"])
+        mesh = text  # or spelled out in the sharding itself
+        if symbol is not None:
+            if symbol.group(1) not in self.functions:
+                return ""
+            mesh = str(self.functions[symbol.group(1)].attributes["mesh"])
         axes = re.findall(r'"(\w+)"\s*=\s*(\d+)', mesh)
         return ",".join(f"{name}={size}" for name, size in axes)
 

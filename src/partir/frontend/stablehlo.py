@@ -16,8 +16,8 @@ from jax._src.lib.mlir.dialects import hlo as stablehlo
 from partir.errors import PartitionError
 from partir.frontend.builder import Builder
 from partir.frontend.local import is_local, local_refusal, refuse_exported
-from partir.frontend.reader import MANUAL, MESH, RETURNS, TRANSPARENT, Reader
-from partir.ir.attributes import CALLED, shardings
+from partir.frontend.reader import MANUAL, RETURNS, TRANSPARENT, Reader
+from partir.ir.attributes import CALLED, MESH
 from partir.ir.garbage import collection_paused
 from partir.ir.source import Location
 from partir.ir.types import TensorType
@@ -129,21 +129,27 @@ class _Importer(Reader):
             self.control(op, name, env)
         elif name in TRANSPARENT or self._transparent_call(op, name):
             env.update(zip(op.results, [env[v] for v in op.operands], strict=True))
-            self._annotate(op, env)
+            self._constrain(op, env)
         elif name == "sdy.sharding_group":
             self.builder.note(f"{name} left out")
         elif name not in _SYMBOLS:
             self.plain(op, name, env)
 
-    def _annotate(self, op: Any, env: dict[Any, int]) -> None:
-        """A sharding constraint is a decision; where it can't be read, a note."""
+    def _constrain(self, op: Any, env: dict[Any, int]) -> None:
+        """A sharding constraint is an op of its own; where it can't be read, a note.
+
+        jax constrains PRNG keys on a mesh without axes, which says nothing.
+        """
         if "sharding" not in op.attributes:
             return self.builder.note(f"{op.name} left out")
         text = str(op.attributes["sharding"])
-        (axes,) = shardings(text) or [()]
         if ":(" in text:
             return self.builder.note(f"{op.name} over part of an axis left out")
-        return self.builder.annotate(env[op.results[0]], axes)
+        mesh = self.mesh_text(text)
+        if mesh and op.results[0].type.rank:
+            (result,), location = op.results, self.locations.read(op.location)
+            env[result] = self.builder.constrain(env[result], text, mesh, location)
+        return None
 
     def _transparent_call(self, op: Any, name: str) -> bool:
         if name != "stablehlo.custom_call":

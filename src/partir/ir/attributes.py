@@ -11,11 +11,13 @@ from collections.abc import Iterable
 
 CALLED = "called_computations"  # functions that a custom call names: its regions
 EXPORTED = "partir.exported"  # of a module: the mesh whose devices run it
+MESH = "partir.mesh"  # of an op: the mesh that its author wrote it for
+CONSTRAINT = "partir.sharding_constraint"  # an op: its operand, in a layout asked for
 
 _INT = re.compile(r"-?\d+")
 _NAME = re.compile(r'"([^"]+)"')
 _BRACES = re.compile(r"\{([^}]*)\}")
-_DIMS = re.compile(r"<@\w+, \[([^\]]*)\]")
+_DIMS = re.compile(r"<(?:@\w+|mesh<[^>]*>), \[([^\]]*)\]")
 _FIELD = re.compile(r"(\w+) = (\[[^\]]*\]|-?\d+)")
 
 
@@ -79,6 +81,26 @@ def shardings(text: str) -> list[tuple[tuple[str, ...], ...]]:
         tuple(names(dim) for dim in _BRACES.findall(dims))
         for dims in _DIMS.findall(text)
     ]
+
+
+def open_dims(text: str) -> tuple[int, ...]:
+    """Dimensions of an sdy sharding that may be tiled further.
+
+    >>> open_dims('#sdy.sharding<@mesh, [{"B", ?}p1, {}, {?}]>')
+    (0, 2)
+    """
+    (dims,) = _DIMS.findall(text)
+    return tuple(d for d, axes in enumerate(_BRACES.findall(dims)) if "?" in axes)
+
+
+def listed(which: str, text: str) -> tuple[str, ...]:
+    """Axes that an sdy sharding lists behind its dimensions.
+
+    >>> listed("replicated", '#sdy.sharding<@mesh, [{?}], replicated={"B", "M"}>')
+    ('B', 'M')
+    """
+    found = re.search(which + r"=\{([^}]*)\}", text)
+    return names(found[1]) if found else ()
 
 
 def i64_array(values: Iterable[int]) -> str:

@@ -152,14 +152,6 @@ class Tag:
 
 
 @dataclass(frozen=True, slots=True)
-class Annotation:
-    """Mesh axes that the model itself asks for on each dimension of a value."""
-
-    value: int
-    axes: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Tie:
     """Values that form one decision: a loop's carry, a branch's result, state carried.
 
@@ -185,7 +177,6 @@ class Program:
     splats: Mapping[int, str] = field(default_factory=dict)
     ties: tuple[Tie, ...] = ()
     notes: tuple[str, ...] = ()
-    annotations: tuple[Annotation, ...] = ()
 
     def walk(self, region: Region | None = None) -> Iterator[int]:
         """Op numbers in program order, those inside regions after their owner."""

@@ -149,6 +149,7 @@ class Partition(Requirements):
         wanted = [(view, inner) for view, inner in found if homes[view.number] != inner]
         for view, inner in wanted:
             self._require_undecided(view, inner, axis, homes[view.number])
+            self._require_open(view, inner, axis)
             self._require_divisible(view, inner, axis, size)
         for view, inner in wanted:
             self._choose_if_stuck(view, inner, axis)

@@ -164,11 +164,15 @@ class _Checker:
                 f'its home on axis "{axis}" is dimension {home}, but its tiling is '
                 f"{_shown(tiling)}"
             )
+        if home in self.state.closed.get((axis, value), ()):
+            raise _Wrong(f'dimension {home} is tiled over axis "{axis}", closed to it')
         if home == WHOLE and tiled:
             raise _Wrong(f'kept whole on axis "{axis}" but tiled {_shown(tiling)}')
         if home == UNDECIDED and tiled:
             raise _Wrong(f'tiled {_shown(tiling)} with no home on axis "{axis}"')
-        if seen not in (home, WHOLE):
+        closed = self.state.closed.get((axis, value), ())
+        held = len(closed) == len(tiling) > 0  # whole, but readers may slice it
+        if seen not in (home, WHOLE) and not (held and seen == UNDECIDED):
             raise _Wrong(f'home on axis "{axis}" is {home}, but readers see {seen}')
 
     # Parts
@@ -198,7 +202,7 @@ class _Checker:
             if op.results:
                 name = self.program.addresses.get(op.results[0], name)
             return f"{name} ({op.location})"
-        tie = self.program.ties[node - len(self.program.ops)]
+        tie = self.graph.tie(node)
         sources = ", ".join(map(self.program.describe, tie.sources))
         if tie.owner is None:
             return f"tie of {sources}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from partir.ir.core import Op, Program, Signature
+from partir.ir.core import Op, Program, Signature, Tie
 from partir.partition.scanned_dims import (
     Redirect,
     ValueDims,
@@ -69,6 +69,10 @@ class Graph:
     def op(self, node: int) -> Op | None:
         """The program's op of a node, None for a tie."""
         return self.program.ops[node] if node < len(self.program.ops) else None
+
+    def tie(self, node: int) -> Tie:
+        """The tie of a node that is none of the program's ops."""
+        return self.program.ties[node - len(self.program.ops)]
 
     @cached_property
     def scanned(self) -> ValueDims:

@@ -1,36 +1,79 @@
-"""Decisions that the model brings along: sharding annotations and shard_maps."""
+"""Decisions that the model brings along: sharding constraints and shard_maps."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from partir.partition.actions import Partition
-from partir.partition.state import Origin
+from partir.partition.requirements import MODELS_OWN
+from partir.partition.state import Origin, State
+from partir.rules.constraint import Layout, layout_of
 from partir.rules.fixed_loops import fixed_loops_nest, has_fixed_loops
 
 
 class ModelDecisions:
     """The tactic that takes them; runs before the schedule's own if there are any."""
 
-    name = "the model's own"
+    name = MODELS_OWN
 
     def apply(self, partition: Partition) -> None:
-        """Fix what has its loops, then tile what is annotated with axes of the mesh."""
+        """Fix what has its loops, then lay values out as constraints say."""
         state = partition.state
         for node, signature in enumerate(state.graph.signatures):
             if has_fixed_loops(signature):
                 nest = fixed_loops_nest(signature, partition.mesh.axes)
                 state.fix(node, nest, Origin(state.step, None, state.epoch))
-        for annotation in partition.program.annotations:
-            for dim, axes in enumerate(annotation.axes):
-                for axis in axes:
-                    if axis in partition.mesh:
-                        state.set_home(annotation.value, dim, axis, None)
+        for value, layout in _constraints(state):
+            for axis in partition.mesh:
+                if not _decide(state, value, layout, axis):
+                    _record_skip(partition, value, layout, axis)
+
+
+def _constraints(state: State) -> Iterator[tuple[int, Layout]]:
+    """Values that the model lays out, and how."""
+    for node, signature in enumerate(state.graph.signatures):
+        layout = layout_of(signature)
+        if layout is not None:
+            yield state.graph.results[node][0], layout
+
+
+def _decide(state: State, value: int, layout: Layout, axis: str) -> bool:
+    """What a constraint means for one axis of the mesh; False if that can't be."""
+    asked = layout.dim(axis)
+    if asked is not None:
+        return state.set_home(value, asked, axis, None)
+    if closed := layout.closed(axis):
+        _close(state, value, axis, closed)
+    return True
+
+
+def _record_skip(partition: Partition, value: int, layout: Layout, axis: str) -> None:
+    dims = tuple(range(len(layout.axes)))
+    view = partition.view(partition.names.name(value), value, dims)
+    dim = layout.dim(axis)
+    assert dim is not None
+    partition.skip(
+        view,
+        axis,
+        f"dimension {dim} of {view.type_text} does not divide over an axis of size "
+        f"{partition.mesh[axis]} ({view.source})",
+    )
+
+
+def _close(state: State, value: int, axis: str, dims: frozenset[int]) -> None:
+    """Of a value, and with it of what a loop carries or a branch returns as it."""
+    graph, waiting = state.graph, [value]
+    while waiting:
+        value = waiting.pop()
+        if state.close(value, axis, dims):
+            for node in graph.neighbours[value]:
+                if graph.op(node) is None and graph.tie(node).owner is not None:
+                    waiting += graph.operands[node] + graph.results[node]
 
 
 def has_decisions(partition: Partition) -> bool:
     """Whether the model says anything about its layout on this mesh."""
-    return any(map(has_fixed_loops, partition.state.graph.signatures)) or any(
-        axis in partition.mesh
-        for annotation in partition.program.annotations
-        for axes in annotation.axes
-        for axis in axes
+    state = partition.state
+    return any(map(has_fixed_loops, state.graph.signatures)) or any(
+        axis in layout.mesh for _, layout in _constraints(state) for axis in state.mesh
     )

@@ -15,6 +15,8 @@ from partir.partition.state import State
 from partir.partition.values import Value, Values
 from partir.rules.nest import UNDECIDED, WHOLE
 
+MODELS_OWN = "the model's own"  # tactic: what it decides itself, before any other
+
 
 class Requirements:
     """The state and names that actions are checked against."""
@@ -77,6 +79,15 @@ class Requirements:
             f"{self._before(view, axis)}"
         )
 
+    def _require_open(self, view: Value, inner: int, axis: str) -> None:
+        if inner in self.state.closed.get((axis, view.number), ()):
+            raise self._refused(
+                f"{view.name} can't be tiled on dimension {view.outer(inner)} over "
+                f'axis "{axis}": the model\'s own sharding constraint keeps that '
+                f"dimension whole ({view.source}). Make it PartitionSpec.UNCONSTRAINED "
+                "there, or tile another dimension"
+            )
+
     def _require_divisible(self, view: Value, inner: int, axis: str, size: int) -> None:
         if self.state.divides(view.number, inner, axis):
             return
@@ -123,7 +134,10 @@ class Requirements:
         origin = self.state.tactic_of(axis, view.number)
         if origin is None or origin.step == self.state.step:
             return "before that"
-        return f'in a tactic before "{self.tactic_name(origin.step)}"'
+        tactic = self.tactic_name(origin.step)
+        if tactic == MODELS_OWN:
+            return "in the model itself"
+        return f'in a tactic before "{tactic}"'
 
     def tactic_name(self, step: int) -> str:
         """Name of the tactic that ran as this step."""

@@ -53,6 +53,8 @@ class State:
         # where a value is kept whole at its uses only.
         self.homes = {axis: [UNDECIDED] * count for axis in mesh}
         self.seen = {axis: [UNDECIDED] * count for axis in mesh}
+        # Dimensions that the model itself keeps an axis away from.
+        self.closed: dict[tuple[str, int], frozenset[int]] = {}
         self.chosen = {axis: bytearray(len(self.nests)) for axis in mesh}
         self.value_origins: dict[tuple[str, int], Origin] = {}
         self.node_origins: dict[tuple[str, int], Origin] = {}
@@ -69,6 +71,7 @@ class State:
         made.homes = {a: list(h) for a, h in self.homes.items()}
         made.seen = {a: list(h) for a, h in self.seen.items()}
         made.chosen = {a: bytearray(c) for a, c in self.chosen.items()}
+        made.closed = dict(self.closed)
         made.value_origins = dict(self.value_origins)
         made.node_origins = dict(self.node_origins)
         made.dirty = {a: set(d) for a, d in self.dirty.items()}
@@ -135,6 +138,8 @@ class State:
         graph = self.graph
         if graph.hidden and dim >= graph.hidden.get(value, dim + 1):
             return False
+        if self.closed and dim in self.closed.get((axis, value), ()):
+            return False
         trail, seen, tiling = self._trail, self.seen[axis], self.tilings[value]
         trail.append((homes, value, UNDECIDED))
         homes[value] = dim
@@ -170,6 +175,24 @@ class State:
             origin = Origin(self.step, None, self.epoch)
             self._put(self.value_origins, (axis, value), origin)
         self.dirty[axis].update(self.graph.neighbours[value])
+
+    def close(self, value: int, axis: str, dims: frozenset[int]) -> bool:
+        """Keep an axis away from these dimensions of a value.
+
+        If they are all that it has, it is whole at home; its readers may slice it,
+        which is free. False if it is decided, or closed already.
+        """
+        homes = self.homes[axis]
+        if homes[value] != UNDECIDED or (axis, value) in self.closed:
+            return False
+        self._put(self.closed, (axis, value), dims)
+        if len(dims) == len(self.tilings[value]):
+            self._trail.append((homes, value, UNDECIDED))
+            homes[value] = WHOLE
+            origin = Origin(self.step, None, self.epoch)
+            self._put(self.value_origins, (axis, value), origin)
+            self.dirty[axis].update(self.graph.neighbours[value])
+        return True
 
     def enter(
         self, node: int, factor: int, axis: str, origin: Origin, results: bool = True

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 from partir.partition.state import State
 from partir.rules.indexing import taken_dims
 from partir.rules.nest import UNDECIDED, WHOLE
+from partir.rules.traits import is_its_operand
 from partir.spmd.program import (
     SLICE,
     Block,
@@ -109,12 +110,21 @@ class _Spread:
                         yield from self._made(op, Stop(op.node, "takes"))
 
     def _gathered(self, op: Collective) -> _Reached:
-        value, producer, _ = op.cause
+        value, producer, consumer = op.cause
         home = self.state.homes[self.axis][value]
         if WHOLE in (home, self.state.seen[self.axis][value]):
             return
+        if self._is_constrained(value, consumer):
+            return
         at_use = home >= 0 or producer is None
         yield op.result, None if at_use else Stop(producer or 0, "makes")
+
+    def _is_constrained(self, value: int, consumer: int | None) -> bool:
+        """Whether the model itself keeps the axis away, here or in the next layout."""
+        graph, values = self.state.graph, [value]
+        if consumer is not None and is_its_operand(graph.signatures[consumer]):
+            values += graph.results[consumer]
+        return any((self.axis, one) in self.state.closed for one in values)
 
     def follow(self, value: int, stop: Stop | None) -> None:
         """Go on from a value to all that is computed whole from it."""

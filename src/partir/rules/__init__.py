@@ -5,6 +5,7 @@ Importing this package registers all families.
 
 from partir.rules import (
     calls as calls,
+    constraint as constraint,
     contraction as contraction,
     convolution as convolution,
     dynamic as dynamic,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from partir.errors import PartitionError
-from partir.ir.attributes import names, shardings
+from partir.ir.attributes import MESH, names, shardings
 from partir.ir.core import Signature
 from partir.rules.factor import Factor
 from partir.rules.local import Emitter, Ssa
@@ -17,7 +17,6 @@ from partir.rules.nest import Loop, Nest
 from partir.rules.registry import local_form, rule
 
 KIND = "sdy.manual_computation"
-MESH = "partir.mesh"  # attribute with the mesh that its author wrote it for
 
 
 @rule(KIND)

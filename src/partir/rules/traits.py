@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import IntEnum
 from functools import cache
 
+from partir.ir.attributes import CONSTRAINT
 from partir.ir.core import Signature
 from partir.rules.elementwise import FUSED
 from partir.rules.fused import inside_of
@@ -50,7 +51,7 @@ _UPDATE = "dynamic_update_slice scatter".split()
 
 
 def _table() -> dict[str, Role]:
-    views = ("stablehlo.reshape", "stablehlo.dynamic_reshape")
+    views = ("stablehlo.reshape", "stablehlo.dynamic_reshape", CONSTRAINT)
     roles = dict.fromkeys(views, Role.VIEW)
     lists = {
         Role.CHEAP: _CHEAP,
@@ -101,6 +102,11 @@ _FORMS.add("stablehlo.transpose")
 def changes_form(nest: Nest) -> bool:
     """Whether the result is the operand in another type, shape or order."""
     return nest.signature.kind in _FORMS
+
+
+def is_its_operand(op: Signature) -> bool:
+    """Whether the result is the operand itself, so that nothing has to be computed."""
+    return op.kind == CONSTRAINT
 
 
 def is_light(nest: Nest) -> bool:

@@ -19,6 +19,7 @@ from partir.rules.host import runs_once
 from partir.rules.identities import PARTS, PIECES, TILED, cites
 from partir.rules.monoids import additive
 from partir.rules.nest import Nest, Tiling
+from partir.rules.traits import is_its_operand
 from partir.spmd.delay_sums import delay_carried_sums
 from partir.spmd.program import (
     Block,
@@ -188,6 +189,9 @@ class _Lowering:
                 for v, need in zip(op.operands, nest.needs)  # noqa: B905 (often called)
             ]
         )
+        if is_its_operand(nest.signature):
+            self.arrive(operands[0], op.results[0], nest.gives[0])
+            return
         first = len(types)
         types += nest.result_types
         results = op.results

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from partir.ir.attributes import CONSTRAINT, MESH
 from partir.ir.core import Op, Signature
 from partir.ir.source import Location
 from partir.ir.types import tensor
@@ -170,6 +171,15 @@ def tie(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
     signature = Signature.of(TIE, {}, (type_,) * 2, (type_,) * 3)
     value = rng.normal(size=(4, 6))
     yield Sample(kind, signature, given=(value, value))
+
+
+@sample(CONSTRAINT)
+def constraint(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
+    """The operand, however it is to be laid out."""
+    attrs = {"sharding": '#sdy.sharding<@mesh, [{"B"}, {}]>', MESH: "B=2"}
+    for shape, dtype in (((4, 6), "f64"), ((6, 4), "i32")):
+        type_ = (tensor(shape, dtype),)
+        yield Sample(f"{kind} {dtype}", Signature.of(kind, attrs, type_, type_))
 
 
 _FULL = "4x6xf64"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from partir.ir.core import Annotation, Op, Port, Program, Region, Tie
+from partir.ir.core import Op, Port, Program, Region, Tie
 from partir.partition.state import State
 from partir.search.fold.align import aligned
 from partir.search.fold.constants import free_constants
@@ -80,7 +80,6 @@ class _Builder:
                 self.number[v]: s for v, s in program.splats.items() if v in self.number
             },
             ties=tuple(ties),
-            annotations=tuple(self._annotations()),
         )
         return self._folded(small, ports, len(results), ties.values())
 
@@ -203,11 +202,6 @@ class _Builder:
             for port, pair in zip(program.results, pairs, strict=True)
             if port.value in self.number
         ]
-
-    def _annotations(self) -> Iterable[Annotation]:
-        for one in self.program.annotations:
-            if one.value in self.number:
-                yield Annotation(self.number[one.value], one.axes)
 
     # Ties
 

@@ -16,7 +16,6 @@ def free_constants(program: Program) -> set[int]:
     free: set[int] = set()
     pinned = {port.value for port in program.results}
     pinned |= {tag.value for tag in program.tags}
-    pinned |= {a.value for a in program.annotations}
     for index in program.body.ops:
         op = program.ops[index]
         makers = [program.producers.get(v) for v in op.operands]

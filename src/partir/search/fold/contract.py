@@ -104,9 +104,6 @@ class _Contraction:
                 self.number[v]: s for v, s in program.splats.items() if v in self.number
             },
             ties=tuple(map(self._tie, program.ties)),
-            annotations=tuple(
-                replace(a, value=self.number[a.value]) for a in program.annotations
-            ),
         )
 
     def _fused(self, index: int) -> tuple[Signature, tuple[int, ...]]:

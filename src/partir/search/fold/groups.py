@@ -35,7 +35,6 @@ class Groups:
         self.program = folded.program
         self.region_of: dict[int, Region] = {}
         self.pinned = {port.value for port in self.program.results}
-        self.pinned.update(a.value for a in self.program.annotations)
         for tie in self.program.ties:
             self.pinned.update((*tie.sources, *tie.targets))
         for region in _regions(self.program):

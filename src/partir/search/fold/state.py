@@ -35,6 +35,8 @@ def folded_state(folded: Folded, state: State) -> State:
             if (axis, source) in state.value_origins:
                 origin = state.value_origins[(axis, source)]
                 small.value_origins[(axis, number)] = origin
+            if (axis, source) in state.closed:
+                small.closed[(axis, number)] = state.closed[(axis, source)]
     small.step, small.epoch = state.step, state.epoch
     return small
 
