@@ -73,7 +73,7 @@ class Ragged:
         )
 
 
-@rule("chlo.ragged_dot")
+@rule("chlo.ragged_dot", pieces=True)
 def ragged_dot(op: Signature) -> Iterator[Factor]:
     """``(b, i, k), (g, b, k, j), (_) -> (b, i, j) sum=k sum=g``.
 
