@@ -152,9 +152,13 @@ def test_factors_that_are_not_finite(name: str) -> None:
 @pytest.mark.identity("multiplied", "transformed", "pieces")
 def test_what_is_looked_up_meets_weights_that_are_not_finite() -> None:
     def products(table: Array, ids: Array, w: Array) -> tuple[Array, ...]:
+        def step(total: Array, row: Array) -> tuple[Array, None]:
+            return total + table[row] @ w, None
+
         image = table[ids].reshape(1, 1, 8)
         return (
             table[ids] @ w,
+            lax.scan(step, jnp.zeros((2, 1)), jnp.stack([ids, ids + 1]))[0],
             lax.conv(image, w.reshape(1, 1, 4)[:, :, :2], (1,), "VALID"),
             jnp.sum(jnp.fft.fft(table[ids]).real, -1),
         )
@@ -342,6 +346,20 @@ def test_what_is_looked_up_comes_as_it_is() -> None:
     x = {dtype: edges(dtype, seed) for seed, dtype in enumerate(types)}
     tiled = {f"x/{dtype}": 0 for dtype in types}
     check(found, tiled, x, np.array([9, 3, 3, -1, 0]))
+
+
+@pytest.mark.identity("parts", "once")
+@pytest.mark.parametrize("tiled", [{"table": 0}, {"ids": 0, "rows": 0}])
+def test_what_is_written_to_one_place(tiled: dict[str, int]) -> None:
+    """Several times, out of range, or nothing at all."""
+
+    def written(table: Array, ids: Array, rows: Array, none: Array) -> Any:
+        at = table.at[ids]
+        some = at.add(rows), at.multiply(rows), at.max(rows), at.min(rows)
+        return *some, table.at[none].add(rows[:0]), table[none]
+
+    ids, none = np.array([1, 1, 1, 9, -20, 3, 3, 1]), np.zeros(0, int)
+    check(written, tiled, edges("float64", 0), ids, edges("float64", 1), none)
 
 
 @pytest.mark.identity("moved", "added")
