@@ -103,7 +103,6 @@ def edited(program: Program, edit: Edit) -> Program:
         made,
         arguments=tuple(_port(made, v, n) for n, v in enumerate(body.arguments)),
         tags=(),
-        annotations=(),
     )
 
 
