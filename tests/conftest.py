@@ -1,10 +1,11 @@
-"""Set-up common to all tests: eight virtual devices, double precision, goldens."""
+"""Set-up common to all tests: eight devices, 64-bit types, checks, goldens."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import hypothesis
@@ -38,6 +39,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write the golden files from what the tests give now",
     )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def checked_partitions() -> Iterator[None]:
+    """Whatever a test partitions is well-formed after every tactic."""
+    from partir.api import pipeline
+    from partir.partition.check import check
+
+    def apply_and_check(partition: Any, tactic: Any) -> None:
+        apply_tactic(partition, tactic)
+        check(partition.state)
+
+    apply_tactic = pipeline.apply_tactic
+    pipeline.apply_tactic = apply_and_check
+    yield
+    pipeline.apply_tactic = apply_tactic
 
 
 @pytest.fixture

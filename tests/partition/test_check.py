@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import pytest
 from jax import Array, lax
 
+import partir
 from partir.errors import PartirError
 from partir.partition.check import check
 from partir.partition.state import Origin, State
@@ -263,3 +264,17 @@ def test_value_closed_to_an_axis_may_be_sliced_by_readers(state: State) -> None:
     assert not state.set_home(X, 0, "C", None)
     assert state.set_home(X, 1, "C", None)
     check(state)
+
+
+class _AroundTheActions:
+    """A tactic that writes what only actions may write."""
+
+    def apply(self, made: partir.Partition) -> None:
+        made.state.homes["B"][X] = 0
+
+
+def test_tests_check_after_every_tactic() -> None:
+    """`tests/conftest.py` sees to it, wherever a test partitions something."""
+    args = [jax.ShapeDtypeStruct(shape, "float32") for shape in ((8, 4), (4, 4))]
+    with pytest.raises(PartirError, match=r"^ill-formed partition: a"):
+        partir.partition(jnp.matmul, AXES, [_AroundTheActions()], args=args)

@@ -7,6 +7,7 @@ never repaired here.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 from partir.errors import PartirError
 from partir.ir.types import TensorType
@@ -46,11 +47,30 @@ class _Checker:
                 self.node(node)
             except _Wrong as wrong:
                 raise _failure(self.place(node), wrong) from None
-        for value, type_ in enumerate(self.program.types):
+        alike: set[object] = set()  # most values are as one before them is
+        for value, decided in enumerate(self.decided()):
+            if decided in alike:
+                continue
             try:
-                self.value(value, type_)
+                self.value(value, self.program.types[value])
             except _Wrong as wrong:
                 raise _failure(self.program.describe(value), wrong) from None
+            alike.add(decided)
+
+    def decided(self) -> Iterator[object]:
+        """All that `value` looks at, value by value."""
+        state, types = self.state, self.program.types
+        tables = *state.homes.values(), *state.seen.values()
+        rows = zip(map(id, types), state.tilings, *tables, strict=True)
+        for value, row in enumerate(rows):
+            used = ((axis, value) for axes in row[1] for axis in axes)
+            origins = map(state.value_origins.get, used)
+            epochs = tuple([None if o is None else o.epoch for o in origins])
+            yield row, epochs, self.closed(value)
+
+    def closed(self, value: int) -> object:
+        closed = self.state.closed
+        return tuple(closed.get((axis, value)) for axis in self.sizes) if closed else ()
 
     # Ops and ties
 
