@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import sys
 
-from jax._src.interpreters import mlir as jax_mlir
-from jax._src.lib.mlir import ir, passmanager
+from jax.extend.mlir import ir, passmanager
+from jax.interpreters import mlir as jax_mlir
 
 PASS = "builtin.module(func.func(sdy-populate-op-sharding-rules))"
 RULE = "sdy.sharding_rule"

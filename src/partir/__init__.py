@@ -4,6 +4,10 @@ The model stays as it is; a schedule of tactics beside it says how it is split, 
 step. After each tactic `Partitioned` shows which collectives appear.
 """
 
+# isort: off
+import partir.jax_window as _window  # noqa: F401  (first: refuses other versions of jax)
+
+# isort: on
 import partir.rules as _rules  # noqa: F401  (registers every rule)
 from partir.api.jit import (
     jit as jit,

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from partir.errors import PartitionError
+from partir.frontend.jax_private import known_platforms
 from partir.frontend.leaves import abstract, show_aval
-from partir.frontend.trace import known_platforms
 
 
 def require_arguments(args: Any, kwargs: Any, more: Sequence[Any] = ()) -> None:

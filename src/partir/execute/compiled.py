@@ -14,7 +14,7 @@ from partir.errors import PartitionError
 from partir.execute.agreement import require_agreement
 from partir.execute.ahead import Lowered
 from partir.execute.interface import Interface
-from partir.execute.module import any_deleted
+from partir.execute.jax_private import any_deleted
 from partir.execute.nans import raise_not_finite
 from partir.execute.placing import is_concrete, place
 from partir.execute.runner import Plan, SignatureMiss, jit_flat

@@ -1,4 +1,4 @@
-"""A jax primitive that calls a StableHLO module. JAX's private parts stay here."""
+"""A jax primitive that calls a StableHLO module."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-from jax._src import core as jax_core, debugging
-from jax._src.array import ArrayImpl
-from jax._src.interpreters import ad, batching, mlir
-from jax._src.lax import lax as jax_lax
-from jax._src.lib.mlir import ir
-from jax._src.lib.mlir.dialects import func
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.extend.mlir import ir
+from jax.extend.mlir.dialects import func
+from jax.interpreters import ad, batching, mlir
 
 from partir.errors import PartitionError
+from partir.execute.jax_private import HOST_EFFECT, key_implementation
+from partir.frontend.jax_private import ir_types
 
 _NUMBER = "mhlo.backend_config"  # where jax writes the number of a host function
 
@@ -27,14 +28,14 @@ class Module:
         self.callbacks = tuple(callbacks)
 
 
-call_p = jax_core.Primitive("partir_call")
+call_p = Primitive("partir_call")
 call_p.multiple_results = True
 
 
 def _abstract(
     *_: Any, module: Module, results: tuple[Any, ...]
 ) -> tuple[list[Any], set[Any]]:
-    effects = {debugging.debug_effect} if module.callbacks else set()
+    effects = {HOST_EFFECT} if module.callbacks else set()
     return list(results), effects
 
 
@@ -45,28 +46,14 @@ def call_module(
     module: Module, results: Sequence[jax.ShapeDtypeStruct], *args: Any
 ) -> list[jax.Array]:
     """Call a module's `main` on arrays (inside jit); `results` are its result types."""
-    avals = tuple(jax_core.ShapedArray(r.shape, r.dtype) for r in results)
+    avals = tuple(ShapedArray(r.shape, r.dtype) for r in results)
     bind: Any = call_p.bind
     return list(bind(*args, module=module, results=avals))
 
 
 def wrap_key(data: Any, dtype: Any) -> Any:
     """PRNG keys of this dtype from the numbers that they are made of."""
-    return jax.random.wrap_key_data(data, impl=dtype._impl.name)
-
-
-def any_deleted(arrays: Sequence[Any]) -> bool:
-    """Whether one of these is an array that was donated or deleted."""
-    try:
-        return any(map(ArrayImpl.is_deleted, arrays))
-    except TypeError:  # not all are of this class
-        concrete = (a for a in arrays if not isinstance(a, jax_core.Tracer))
-        return any(a.is_deleted() for a in concrete if isinstance(a, jax.Array))
-
-
-def weaken(x: Any) -> Any:
-    """The same array, weakly typed: its dtype gives way to others'."""
-    return jax_lax._convert_element_type(x, x.dtype, weak_type=True)
+    return jax.random.wrap_key_data(data, impl=key_implementation(dtype))
 
 
 def _lower(ctx: Any, *args: Any, module: Module, results: tuple[Any, ...]) -> Any:
@@ -77,7 +64,7 @@ def _lower(ctx: Any, *args: Any, module: Module, results: tuple[Any, ...]) -> An
     name = mlir.merge_mlir_modules(
         context.module, "partir_main", parsed, dst_symtab=context.symbol_table
     )
-    types = [mlir.aval_to_ir_type(context, aval) for aval in ctx.avals_out]
+    types = ir_types(context, ctx.avals_out)
     call = func.CallOp(types, ir.FlatSymbolRefAttr.get(name), args)
     return call.results
 

@@ -10,7 +10,8 @@ import numpy as np
 from jax.sharding import AxisType, NamedSharding
 
 from partir.errors import PartitionError
-from partir.execute.module import weaken, wrap_key
+from partir.execute.jax_private import weaken
+from partir.execute.module import wrap_key
 from partir.frontend.leaves import abstract, show_aval
 from partir.mesh import Mesh
 

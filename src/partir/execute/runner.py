@@ -12,7 +12,8 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding, PartitionSpec
 
-from partir.execute.module import Module, call_module, weaken, wrap_key
+from partir.execute.jax_private import weaken
+from partir.execute.module import Module, call_module, wrap_key
 from partir.execute.placing import is_explicit
 
 

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from partir.errors import PartitionError
+from partir.frontend.jax_private import ARRAYS
 
 Path = tuple[Any, ...]
 _SCALARS = (bool, int, float, complex)
@@ -21,7 +22,7 @@ def abstract(leaf: Any) -> jax.ShapeDtypeStruct | None:
         weak = bool(getattr(leaf, "weak_type", False))
         dtype = _canonical(leaf.dtype)
         return jax.ShapeDtypeStruct(leaf.shape, dtype, weak_type=weak)
-    if isinstance(leaf, (jax.Array, np.ndarray, np.generic, *_SCALARS)):
+    if isinstance(leaf, (*ARRAYS, *_SCALARS)):
         if isinstance(leaf, (np.ndarray, np.generic)) and leaf.dtype.kind in "OSUMm":
             return None
         aval = jax.typeof(leaf)

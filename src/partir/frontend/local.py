@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jax._src.lib.mlir import ir
+from jax.extend.mlir import ir
 
 from partir.errors import PartitionError
 from partir.frontend.reader import MANUAL

@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from jax._src import core as jax_core
-from jax._src.lib.mlir import ir
-
+from partir.frontend.jax_private import (
+    inner_jaxprs,
+    is_call,
+    is_fused,
+    is_line,
+    is_name,
+)
 from partir.ir.source import Frame, Location, framework_of
 
 _NOWHERE = Location()
@@ -69,15 +73,16 @@ class Locations:
 
     def _frames(self, location: Any) -> tuple[Frame, ...]:
         function = ""
-        if isinstance(location, ir.CallSiteLoc):
+        if is_call(location):
             return _joined(self._stack(location.callee), self._stack(location.caller))
-        if isinstance(location, ir.FusedLoc):
+        if is_fused(location):
             return self._stack(location.locations[0]) if location.locations else ()
-        if isinstance(location, ir.NameLoc):
+        if is_name(location):
             function, location = location.name_str, location.child_loc
-        if isinstance(location, ir.FileLineColLoc):
+        if is_line(location):
             return (Frame(function, location.filename, location.start_line),)
-        return () if isinstance(location, ir.UnknownLoc) else self._stack(location)
+        structured = is_call(location) or is_fused(location) or is_name(location)
+        return self._stack(location) if structured else ()
 
 
 def _path(location: Any) -> tuple[str, Any]:
@@ -86,10 +91,10 @@ def _path(location: Any) -> tuple[str, Any]:
     A name right above a line is a function's, unless it can't be one.
     """
     path = ""
-    while isinstance(location, ir.NameLoc):
+    while is_name(location):
         name, child = location.name_str, location.child_loc
         marked = path.endswith(":")  # "add:" above "jit(f)/add"
-        line = isinstance(child, ir.FileLineColLoc)
+        line = is_line(child)
         if line and not marked and _FUNCTION.fullmatch(name):
             break
         if path and not marked:
@@ -122,7 +127,7 @@ def borrowed_functions(jaxpr: Any) -> frozenset[str]:
                 info = eqn.params["jaxpr"].jaxpr.debug_info
                 is_jaxs = framework_of(info.func_filename or "") == "jax"
                 (jaxs if is_jaxs else others).add(eqn.params["name"])
-            for inner in jax_core.jaxprs_in_params(eqn.params):
+            for inner in inner_jaxprs(eqn.params):
                 if id(inner) not in seen:
                     seen.add(id(inner))
                     walk(inner)

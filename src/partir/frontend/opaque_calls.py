@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-from jax._src.lib.mlir import ir
+from jax.extend.mlir import ir
 
 from partir.errors import PartitionError
 from partir.ir.types import TensorType

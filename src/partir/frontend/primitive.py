@@ -14,13 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import jax
-from jax._src import core as jax_core, source_info_util
-from jax._src.interpreters import ad, batching, mlir
-from jax._src.lib.mlir import ir
-from jax._src.lib.mlir.dialects import hlo
+from jax.core import ShapedArray
+from jax.extend import source_info_util
+from jax.extend.core import Primitive
+from jax.extend.mlir import ir
+from jax.extend.mlir.dialects import stablehlo as hlo
+from jax.interpreters import ad, batching, mlir
 
 from partir.frontend.arithmetic import arithmetic
 from partir.frontend.derived import Whole
+from partir.frontend.jax_private import hidden_dims, ir_types
 from partir.frontend.opaque_calls import OpaqueFunction, current_table
 from partir.frontend.residuals import find_residuals
 from partir.ir.user_rule import (
@@ -37,8 +40,8 @@ from partir.ir.user_rule import (
 for _file in ("opaque", "primitive", "derived", "residuals"):
     source_info_util.register_exclusion(str(Path(__file__).with_stem(_file)))
 
-_call_p = jax_core.Primitive("partir_opaque")
-_tangent_p = jax_core.Primitive("partir_opaque_tangent")
+_call_p = Primitive("partir_opaque")
+_tangent_p = Primitive("partir_opaque_tangent")
 
 
 def bind_call(
@@ -49,7 +52,7 @@ def bind_call(
 
 
 def _shaped(aval: jax.ShapeDtypeStruct) -> Any:
-    return jax_core.ShapedArray(aval.shape, aval.dtype, weak_type=bool(aval.weak_type))
+    return ShapedArray(aval.shape, aval.dtype, weak_type=bool(aval.weak_type))
 
 
 def _bind(primitive: Any, arrays: Sequence[Any], whole: Whole, results: Any) -> Any:
@@ -79,7 +82,7 @@ def _lower(ctx: Any, *values: Any, whole: Whole, results: Any) -> Any:
     ]
     module = ctx.module_context
     opaque = OpaqueFunction.of(whole.fn, whole.rule, operands, module.platforms)
-    types = [mlir.aval_to_ir_type(module, aval) for aval in ctx.avals_out]
+    types = ir_types(module, ctx.avals_out)
     call = hlo.CustomCallOp(types, values, ir.StringAttr.get(OPAQUE))
     attributes = call.operation.attributes
     attributes[FUNCTION_ID] = ir.StringAttr.get(table.add(whole.name, opaque))
@@ -95,8 +98,7 @@ def _physical(rule: UserRule, operands: Any, results: Any) -> UserRule:
     """PRNG keys have more dimensions when lowered, which stay whole."""
 
     def extended(dims: Any, aval: Any) -> Any:
-        hidden = len(jax_core.physical_aval(aval).shape) - len(aval.shape)
-        return (*dims, *(WHOLE,) * hidden)
+        return (*dims, *(WHOLE,) * hidden_dims(aval))
 
     return replace(
         rule,
@@ -118,7 +120,7 @@ def _batch_size(args: Any, axes: Any) -> int:
 
 
 def _stacked(avals: Sequence[Any], size: int) -> list[Any]:
-    return [jax_core.ShapedArray((size, *aval.shape), aval.dtype) for aval in avals]
+    return [ShapedArray((size, *aval.shape), aval.dtype) for aval in avals]
 
 
 # Derivatives
@@ -151,7 +153,7 @@ def _forward(primals: Any, given: Any, whole: Whole, results: Any) -> Any:
     saved = find_residuals(whole.fn, whole.rule, avals, given)
     if saved is None:
         return _bind(_call_p, primals, whole, results), None, []
-    extra = [jax_core.ShapedArray(*type_) for type_ in saved.types]
+    extra = [ShapedArray(*type_) for type_ in saved.types]
     forward = whole.saving(given, saved) if extra else whole
     made = _bind(_call_p, primals, forward, [*results, *extra])
     count = len(results)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from jax._src.lib.mlir import ir
+from jax.extend.mlir import ir
 
 from partir.errors import PartitionError
 from partir.frontend.locations import Locations

@@ -11,14 +11,14 @@ import reprlib
 from typing import Any
 
 import jax
-from jax._src import core as jax_core
-from jax._src.interpreters import ad, batching, mlir
-from jax._src.lib.mlir import ir
-from jax._src.lib.mlir.dialects import hlo
+from jax.extend.core import Primitive
+from jax.extend.mlir import ir
+from jax.extend.mlir.dialects import stablehlo as hlo
+from jax.interpreters import ad, batching, mlir
 
 from partir.errors import PartitionError
 
-_tag_p = jax_core.Primitive("partir_tag")
+_tag_p = Primitive("partir_tag")
 
 
 def tag(x: Any, name: str) -> Any:
@@ -94,7 +94,7 @@ def _lower_tangent(ctx: Any, x: Any, *, name: str, positions: tuple[int, ...]) -
     return [x]
 
 
-_tangent_p = jax_core.Primitive("partir_tag_tangent")
+_tangent_p = Primitive("partir_tag_tangent")
 
 
 def _batch_tangent(

@@ -8,25 +8,24 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import jax
-from jax._src import (
-    config as jax_config,
-    core as jax_core,
-    source_info_util,
-    xla_bridge,
-)
-from jax._src.interpreters.partial_eval import TracebackScope
+from jax.extend import source_info_util
 from jax.sharding import AbstractMesh, AxisType
 
 from partir.errors import PartitionError
 from partir.frontend.arguments import Call, Fixed, merge_fixed
 from partir.frontend.carry import carry_ties
+from partir.frontend.jax_private import (
+    StackScope,
+    full_stacks,
+    host_callbacks,
+    trace_context,
+)
 from partir.frontend.leaves import abstract, as_leaf, boxes, leaf_name, settings
 from partir.frontend.locations import borrowed_functions
 from partir.frontend.opaque_calls import OpaqueFunction, opaque_calls
@@ -34,8 +33,6 @@ from partir.frontend.signature import function_name, named_signature, wrong_call
 from partir.frontend.stablehlo import import_module
 from partir.ir.core import Port, Program
 from partir.mesh import Mesh
-
-_STACK_LIMIT = 100  # frames; jax's own default
 
 # Ops are at the user's line, not at ours.
 for _folder in ("api", "frontend"):
@@ -93,13 +90,8 @@ def trace_call(
         outputs=outputs,
         captured=captured,
         opaque=opaque,
-        callbacks=tuple(lowered._lowering.compile_args.get("host_callbacks", ())),
+        callbacks=host_callbacks(lowered),
     )
-
-
-def known_platforms() -> set[str]:
-    """Platforms that programs can be lowered for; "gpu" stands for several of them."""
-    return xla_bridge.known_platforms() - {"gpu"}
 
 
 def _captured_names(count: int, call: Call) -> list[str]:
@@ -166,20 +158,10 @@ def _lower(
         if platform is not None:
             platforms = {"lowering_platforms": (platform,)}
         # The scope: who partitions the function is no part of its stacks.
-        with opaque_calls() as table, _full_stacks(), TracebackScope():
+        with opaque_calls() as table, full_stacks(), StackScope():
             lowered = traced.lower(**platforms)
         borrowed = borrowed_functions(traced.jaxpr.jaxpr)
         return lowered, borrowed, found[0], captured, table.functions
-
-
-@contextmanager
-def _full_stacks() -> Iterator[None]:
-    """Ops are lowered with their stacks, whatever the user set."""
-    with (
-        jax_config.include_full_tracebacks_in_locations(True),
-        jax_config.traceback_in_locations_limit(_STACK_LIMIT),
-    ):
-        yield
 
 
 def _trace(
@@ -246,19 +228,20 @@ def _abstract_mesh(mesh: Mesh | None) -> AbstractMesh:
 def _mesh_of_devices(mesh: Mesh) -> AbstractMesh:
     """The same as a mesh of this machine's devices shows itself."""
     ours = _abstract_mesh(mesh)
-    single = jax.make_mesh((1,), ("one",), devices=jax.devices()[:1]).abstract_mesh
+    devices, types = jax.devices()[:1], (AxisType.Auto,)
+    single = jax.make_mesh((1,), ("one",), axis_types=types, devices=devices)
     return AbstractMesh(
         ours.axis_sizes,
         ours.axis_names,
         ours.axis_types,
-        abstract_device=single.abstract_device,
+        abstract_device=single.abstract_mesh.abstract_device,
     )
 
 
 def trace_settings(mesh: Mesh) -> Any:
     """What else a trace depends on: x64, matmul precision, the PRNG, … Hashable."""
     with auto_mesh(mesh):
-        return jax_config.trace_context()
+        return trace_context()
 
 
 def _hoist(closed: Any, call: Call, name: str) -> Any:
@@ -272,7 +255,7 @@ def _hoist(closed: Any, call: Call, name: str) -> Any:
             next(given) if is_array[i] else const
             for i, const in enumerate(closed.consts)
         ]
-        return list(jax_core.eval_jaxpr(closed.jaxpr, consts, *leaves))
+        return list(jax.core.eval_jaxpr(closed.jaxpr, consts, *leaves))
 
     hoisted.__name__ = name
     return jax.jit(hoisted, keep_unused=True).trace(

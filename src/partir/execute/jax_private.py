@@ -1,0 +1,36 @@
+"""Private parts of jax that running programs needs, and what differs by its version.
+
+The only file outside the frontend that may import `jax._src`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+from jax._src import debugging
+from jax._src.array import ArrayImpl
+from jax._src.lax import lax
+
+HOST_EFFECT: Any = debugging.debug_effect
+"""Of programs that call the host: jax then keeps what nobody reads."""
+
+
+def any_deleted(arrays: Sequence[Any]) -> bool:
+    """Whether one of these is an array that was donated or deleted."""
+    try:
+        return any(map(ArrayImpl.is_deleted, arrays))
+    except TypeError:  # not all are of this class
+        concrete = (a for a in arrays if not isinstance(a, jax.core.Tracer))
+        return any(a.is_deleted() for a in concrete if isinstance(a, jax.Array))
+
+
+def weaken(x: Any) -> Any:
+    """The same array, weakly typed: its dtype gives way to others'."""
+    return lax._convert_element_type(x, x.dtype, weak_type=True)
+
+
+def key_implementation(dtype: Any) -> str:
+    """Which generator PRNG keys of this dtype are for."""
+    return str(dtype._impl.name)
