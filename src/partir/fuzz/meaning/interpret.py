@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jax._src.lib.mlir import ir
-from jax._src.lib.mlir.dialects import hlo as stablehlo
+from jax.extend.mlir import ir
+from jax.extend.mlir.dialects import stablehlo
 
 from partir.errors import PartirError
 from partir.fuzz.meaning.safe import make_safe

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from jax._src.lib.mlir import ir
+from jax.extend.mlir import ir
 
 from partir.errors import PartirError
 from partir.frontend.stablehlo import parse_module

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from jax._src.lib.mlir import ir
+from jax.extend.mlir import ir
 
 _OUTPUT = re.compile(r"->\[([^\]]*)\]")
 
