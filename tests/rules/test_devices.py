@@ -46,7 +46,7 @@ def fitting(nest: Nest, axes: Sequence[str]) -> Iterator[Nest]:
     """The nests over some of these axes, in this order, whose sizes fit."""
     for place, axis in enumerate(axes):
         for number, factor in enumerate(nest.factors):
-            if factor.size % MESH.axes[axis] == 0:
+            if factor.fits(MESH.axes[axis]):
                 inner = nest.inside(axis, MESH.axes[axis], number)
                 yield inner
                 yield from fitting(inner, axes[place + 1 :])

@@ -22,8 +22,10 @@ from partir.frontend.stablehlo import parse_module
 from partir.ir.core import Signature
 from partir.ir.types import TensorType
 from partir.rules.elementwise import TIE
-from partir.rules.local import INDEX, Ssa, binary, constant, sliced_at
-from partir.rules.nest import Loop, Nest, nest_of
+from partir.rules.local import INDEX, Ssa
+from partir.rules.monoids import garbage
+from partir.rules.nest import Nest, nest_of
+from partir.rules.slices import window_of_whole
 from partir.spmd.emit import TextEmitter
 from tests.rules.dense import with_dense_products
 from tests.rules.samples.sample import Sample
@@ -43,9 +45,17 @@ def nests(nest: Nest, depth: int) -> Iterator[Nest]:
     """Every nest of at most `depth` loops, each as short as its factor allows.
 
     The second loop may run over the factor of the first: two axes on one dimension.
+    Every other time the loop is one that does not divide, where the factor allows it.
     """
     for number, factor in enumerate(nest.factors):
-        size = next(n for n in range(2, factor.size + 1) if factor.size % n == 0)
+        sizes = [n for n in range(2, factor.size + 1) if factor.fits(n)]
+        uneven = [n for n in sizes if factor.size % n]
+        odd = (number + len(nest.loops)) % 2 == 1
+        size = (
+            uneven[0]
+            if uneven and odd
+            else next(n for n in sizes if factor.size % n == 0)
+        )
         inner = nest.inside(f"axis{len(nest.loops)}", size, number)
         yield inner
         if depth > 1:
@@ -82,24 +92,21 @@ class Local(TextEmitter):
         types = nest.signature.operands if cut else nest.operand_types
         operands = [self.argument(type_) for type_ in types]
         if cut:
-            for loop in nest.loops:
-                operands = [
-                    self._tile(operand, dim, loop)
-                    for operand, dim in zip(operands, loop.factor.operands, strict=True)
-                ]
+            operands = [
+                self._window(nest, position, operand)
+                for position, operand in enumerate(operands)
+            ]
         if nest.signature.kind == TIE:  # all its values are one
             return [operands[0]] * len(nest.result_types)
         return list(self.local(nest, operands, splats))
 
-    def _tile(self, operand: Ssa, dim: int | None, loop: Loop) -> Ssa:
-        if dim is None:
-            return operand
-        shape = list(operand.type.shape)
-        shape[dim] //= loop.size
-        zero, size = (constant(self, INDEX, str(n)) for n in (0, shape[dim]))
-        start = binary(self, "multiply", self.index(loop.axis), size)
-        starts = [start if d == dim else zero for d in range(len(shape))]
-        return sliced_at(self, operand, starts, shape)
+    def _window(self, nest: Nest, position: int, operand: Ssa) -> Ssa:
+        for dim, axes in enumerate(nest.needs[position]):
+            if axes:
+                extent, outside = nest.extent(position, dim), garbage(operand.type)
+                parts = nest.parts(axes)
+                operand = window_of_whole(self, operand, dim, extent, parts, outside)
+        return operand
 
 
 @dataclass(frozen=True)
@@ -112,14 +119,17 @@ class Case:
 
     def operands(self, iteration: Sequence[int]) -> list[np.ndarray]:
         """Operands of one iteration; of one that is not in the nest, any."""
-        loops = () if self.cut else self.nest.loops
+        values = [np.asarray(value) for value in self.sample.values]
+        if self.cut:
+            return values
+        loops = self.nest.loops
+        index = {
+            loop.axis: min(number, loop.size - 1)
+            for loop, number in zip(loops, iteration, strict=False)
+        }
         return [
-            reduce(
-                lambda tile, step: _tile(tile, position, *step),
-                zip(loops, iteration, strict=False),
-                np.asarray(value),
-            )
-            for position, value in enumerate(self.sample.values)
+            _window(self.nest, position, value, index)
+            for position, value in enumerate(values)
         ]
 
     def joined(
@@ -134,18 +144,42 @@ class Case:
         parts = [self.joined(made, position, (*at, i)) for i in range(loop.size)]
         dim = loop.factor.results[position]
         if dim is not None:
-            return np.concatenate(parts, dim)
+            whole = np.concatenate(parts, dim)
+            if loop.factor.size % loop.size == 0:
+                return whole
+            count = -(-loop.factor.size // loop.size)
+            share = parts[0].shape[dim] // count
+            return whole.take(range(loop.factor.size * share), dim)
         if loop.factor.reduce is None:
             assert all(equal(parts[0], part) for part in parts), describe(self.nest)
             return parts[0]
         return reduce(_JOIN[loop.factor.reduce], parts)
 
 
-def _tile(value: np.ndarray, position: int, loop: Loop, index: int) -> np.ndarray:
-    dim = loop.factor.operands[position]
-    if dim is None:
-        return value
-    return np.split(value, loop.size, dim)[min(index, loop.size - 1)]
+def _window(
+    nest: Nest, position: int, value: np.ndarray, index: dict[str, int]
+) -> np.ndarray:
+    """What an iteration reads of a whole value; garbage outside of it."""
+    for dim, axes in enumerate(nest.needs[position]):
+        if not axes:
+            continue
+        extent = nest.extent(position, dim)
+        steps = zip(extent.axes, extent.steps, strict=True)
+        start = extent.first + sum(index[axis] * step for axis, step in steps)
+        rows = np.arange(start, start + extent.length)
+        size = value.shape[dim]
+        made = value.take(rows % size if extent.wrap else rows.clip(0, size - 1), dim)
+        outside = (rows < 0) | (rows >= size)
+        if outside.any() and not extent.wrap:
+            made[(slice(None),) * dim + (outside,)] = _garbage(value.dtype)
+        value = made
+    return value
+
+
+def _garbage(dtype: np.dtype) -> Any:
+    if dtype.kind in "iu":
+        return np.iinfo(dtype).max
+    return True if dtype.kind == "b" else dtype.type(np.nan)
 
 
 def check(samples: Sequence[Sample]) -> list[str]:

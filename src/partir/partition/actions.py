@@ -191,9 +191,7 @@ class Partition(Requirements):
         node = op.node if isinstance(op, OpView) else self._producer(op)
         address = self.names.node_name(self.state.graph, node)
         nest = self.state.nests[node]
-        fitting = [
-            i for i, f in enumerate(nest.factors) if f.size and f.size % size == 0
-        ]
+        fitting = [i for i, f in enumerate(nest.factors) if f.fits(size)]
         if self.state.chosen[axis][node]:
             raise self._refused(
                 f'{address} already has a loop over axis "{axis}". A later tactic '
@@ -251,7 +249,7 @@ class Partition(Requirements):
         fitting = [
             number
             for number, factor in enumerate(nest.factors)
-            if factor.size % size == 0 and factor.results[position] == inner
+            if factor.fits(size) and factor.results[position] == inner
         ]
         if len(fitting) == 1:
             self.state.enter(node, fitting[0], axis, Origin(self.state.step))

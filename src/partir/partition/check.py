@@ -14,6 +14,7 @@ from partir.ir.types import TensorType
 from partir.partition.state import State
 from partir.rules.fixed_loops import fixed_loops_nest, has_fixed_loops
 from partir.rules.nest import UNDECIDED, WHOLE, Loop, Nest, Tiling, nest_of
+from partir.rules.reach import layout
 
 
 def check(state: State) -> None:
@@ -116,7 +117,7 @@ class _Checker:
                 f'loop "{loop.axis}" is along {loop.factor}, which the op does not '
                 f"have {inside}"
             )
-        if loop.factor.size % size:
+        if not loop.factor.fits(size):
             raise _Wrong(
                 f'loop "{loop.axis}" of size {size} does not divide its factor, of '
                 f"size {loop.factor.size} {inside}"
@@ -135,7 +136,7 @@ class _Checker:
                     f"{name} is said to be tiled {_shown(tilings[position])}, its "
                     f"loops make it {_shown(derived)}"
                 )
-            local = self.local(whole, derived, f"{name}, ")
+            local = self.local(whole, derived, nest, position)
             if inner[position] != local:
                 raise _Wrong(
                     f"{name} is {local} inside the loops, not {inner[position]}"
@@ -153,7 +154,7 @@ class _Checker:
             if used.count(axis) > 1:
                 raise _Wrong(f'axis "{axis}" tiles it more than once: {_shown(tiling)}')
         if used:
-            self.local(type_, tiling)
+            self.divides(value, type_, tiling)
             for dim, axes in enumerate(tiling):
                 self.order(value, dim, axes)
         for axis in self.sizes:
@@ -201,18 +202,32 @@ class _Checker:
         if axis not in self.sizes:
             raise _Wrong(f'the mesh {self.state.mesh} has no axis "{axis}"')
 
-    def local(self, whole: TensorType, tiling: Tiling, name: str = "") -> TensorType:
-        """The type of a tile; every dimension must divide."""
+    def local(
+        self, whole: TensorType, tiling: Tiling, nest: Nest, position: int
+    ) -> TensorType:
+        """The type of a tile, or of a window where an operand is read in windows."""
         shape = []
         for dim, (size, axes) in enumerate(zip(whole.shape, tiling, strict=True)):
+            extent = nest.extent(position, dim)
+            if extent.axes != axes:
+                raise _Wrong(f"dimension {dim} is cut by {extent.axes}, not {axes}")
+            windows = nest.windows[position] if position < len(nest.windows) else ()
+            parts = [self.sizes[axis] for axis in axes]
+            tile = layout(size, axes, parts)
+            if dim not in dict(windows) and extent != tile:
+                raise _Wrong(f"dimension {dim} is read as {extent}, it lies as {tile}")
+            shape.append(extent.length)
+        return whole.with_shape(tuple(shape))
+
+    def divides(self, value: int, type_: TensorType, tiling: Tiling) -> None:
+        """What callers hand over has equal tiles; no other is all padding."""
+        for dim, (size, axes) in enumerate(zip(type_.shape, tiling, strict=True)):
             parts = math.prod(self.sizes[axis] for axis in axes)
-            if size % parts:
+            if size % parts and value in self.graph.handed_over:
                 raise _Wrong(
-                    f"{name}dimension {dim} of size {size} does not divide into "
+                    f"dimension {dim} of size {size} does not divide into "
                     f"{parts} parts over {axes}"
                 )
-            shape.append(size // parts)
-        return whole.with_shape(tuple(shape))
 
     def place(self, node: int) -> str:
         """An op's address and source line; a tie by what it belongs to."""

@@ -12,6 +12,9 @@ An op that is in loops prints as::
 - `slice d %x[%r]` is iteration `%r`'s tile of `%x` along dimension `d`; with several
   loops, `slice (d, e) %x[%r, %s]`, outermost first, so that of two loops on one
   dimension the first gives the major part.
+- `window d %x[%r*64-1 : +66]` is a part that reaches beside the tile: where it starts
+  and how long it is. What lies outside of `%x` is masked where it would count; with
+  `wrap` it is counted from the other end. The same goes for a last, short tile.
 - `yield` has the local type. The type behind the loops is the whole value's; its braces
   are the value's home: ``f32[8{B},32]`` is tiled along dimension 0 over axis B, and
   ``8{B,M}`` over B and then M. An argument's home stands in the function's head.
@@ -34,6 +37,7 @@ from partir.ir.printer import Names, attrs_text
 from partir.ir.types import TensorType
 from partir.partition.state import State
 from partir.rules.nest import WHOLE, Loop, Nest, Tiling
+from partir.rules.reach import Extent
 
 _STEP = "  "
 
@@ -196,12 +200,25 @@ def _index(loop: Loop) -> str:
 
 def _slice(nest: Nest, position: int, name: str) -> str:
     """What the loops read of an operand."""
+    windows = dict(nest.windows[position])
     cuts = [
         (str(dim), _index(loop))
         for loop in nest.loops
-        if (dim := loop.factor.operands[position]) is not None
+        if (dim := loop.factor.operands[position]) is not None and dim not in windows
     ]
-    if not cuts:
-        return name
-    dims, indices = (", ".join(part) for part in zip(*cuts, strict=True))
-    return f"slice {dims if len(cuts) == 1 else f'({dims})'} {name}[{indices}]"
+    if cuts:
+        dims, indices = (", ".join(part) for part in zip(*cuts, strict=True))
+        name = f"slice {dims if len(cuts) == 1 else f'({dims})'} {name}[{indices}]"
+    for dim, extent in windows.items():
+        name = f"window {dim} {name}[{window_text(extent)}]"
+    return name
+
+
+def window_text(extent: Extent) -> str:
+    """``%rX*64-1 : +66``: where a window starts, and its length."""
+    terms = [
+        f"%r{axis}*{step}" for axis, step in zip(extent.axes, extent.steps, strict=True)
+    ]
+    start = "+".join(terms).replace("+-", "-")
+    first = f"{extent.first:+}" if extent.first else ""
+    return f"{start}{first} : +{extent.length}{', wrap' if extent.wrap else ''}"

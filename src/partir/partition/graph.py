@@ -44,6 +44,8 @@ class Graph:
             self.signatures[owner] = Signature.of("partir.bundle", {}, (), ())
         self.neighbours = self._neighbours(len(types))
         self.nests = [nest_of(signature) for signature in self.signatures]
+        # Arguments, and the results that take their places in the next call.
+        self.handed_over = frozenset(program.body.arguments)
         # A PRNG key's trailing dimensions are hidden from users and never tiled.
         self.hidden = {
             port.value: port.rank

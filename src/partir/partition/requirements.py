@@ -89,7 +89,7 @@ class Requirements:
             )
 
     def _require_divisible(self, view: Value, inner: int, axis: str, size: int) -> None:
-        if self.state.divides(view.number, inner, axis):
+        if self.state.fits(view.number, inner, axis):
             return
         left = self.state.local_size(view.number, inner)
         dim = view.outer(inner)

@@ -14,6 +14,7 @@ from partir.errors import PartitionError
 from partir.mesh import Mesh
 from partir.partition.graph import Graph
 from partir.rules.nest import UNDECIDED, WHOLE, Nest, Tiling
+from partir.rules.reach import fills_all
 
 
 class Origin(NamedTuple):
@@ -108,17 +109,25 @@ class State:
 
     def local_size(self, value: int, dim: int) -> int:
         """What is left of a dimension inside the axes that tile it."""
-        size = self.graph.program.types[value].shape[dim]
-        for axis in self.tilings[value][dim]:
-            size //= self.mesh.axes[axis]
-        return size
+        axes, left = self.mesh.axes, self.graph.program.types[value].shape[dim]
+        for outer in self.tilings[value][dim]:
+            left = -(-left // axes[outer])
+        return left
 
     def divides(self, value: int, dim: int, axis: str) -> bool:
         """Whether an axis can tile what is left of a dimension; never an empty one."""
-        axes, left = self.mesh.axes, self.graph.program.types[value].shape[dim]
-        for outer in self.tilings[value][dim]:
-            left //= axes[outer]
-        return left > 0 and left % axes[axis] == 0
+        left = self.local_size(value, dim)
+        return left > 0 and left % self.mesh.axes[axis] == 0
+
+    def fits(self, value: int, dim: int, axis: str) -> bool:
+        """Whether an axis can tile it, be it with a last tile that is short.
+
+        Not what callers hand over: their arrays are cut into equal tiles.
+        """
+        left, parts = self.local_size(value, dim), self.mesh.axes[axis]
+        if left % parts == 0:
+            return left > 0
+        return value not in self.graph.handed_over and fills_all(left, parts)
 
     def known(self, node: int, axis: str) -> tuple[int, ...]:
         """Homes around a node on an axis, operands then results."""
@@ -131,9 +140,9 @@ class State:
     # Decisions
 
     def set_home(self, value: int, dim: int, axis: str, node: int | None) -> bool:
-        """Tile a value at home; False if it is decided or does not divide."""
+        """Tile a value at home; False if it is decided or does not fit."""
         homes = self.homes[axis]
-        if homes[value] != UNDECIDED or not self.divides(value, dim, axis):
+        if homes[value] != UNDECIDED or not self.fits(value, dim, axis):
             return False
         graph = self.graph
         if graph.hidden and dim >= graph.hidden.get(value, dim + 1):

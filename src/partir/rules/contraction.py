@@ -20,17 +20,17 @@ def dot_general(op: Signature) -> Iterator[Factor]:
     lhs, rhs = op.operands[0].shape, op.operands[1].shape
     result = 0
     for left, right in batch:
-        yield Factor(lhs[left], (left, right), (result,))
+        yield Factor(lhs[left], (left, right), (result,), loose=True)
         result += 1
     for dim in free_dims(len(lhs), [p[0] for p in batch + contract]):
-        yield Factor(lhs[dim], (dim, None), (result,))
+        yield Factor(lhs[dim], (dim, None), (result,), loose=True)
         result += 1
     for dim in free_dims(len(rhs), [p[1] for p in batch + contract]):
-        yield Factor(rhs[dim], (None, dim), (result,))
+        yield Factor(rhs[dim], (None, dim), (result,), loose=True)
         result += 1
     monoid = adding(op.results[0].dtype)
     for left, right in contract if monoid else ():
-        yield Factor(lhs[left], (left, right), (None,), monoid)
+        yield Factor(lhs[left], (left, right), (None,), monoid, loose=True)
 
 
 @rule("dot")
@@ -39,14 +39,14 @@ def dot(op: Signature) -> Iterator[Factor]:
     left, right = op.operands[0].shape, op.operands[1].shape
     result = 0
     for dim, size in enumerate(left[:-1]):
-        yield Factor(size, (dim, None), (result,))
+        yield Factor(size, (dim, None), (result,), loose=True)
         result += 1
     for dim, size in enumerate(right[1:], start=1):
-        yield Factor(size, (None, dim), (result,))
+        yield Factor(size, (None, dim), (result,), loose=True)
         result += 1
     monoid = adding(op.results[0].dtype)
     if monoid:
-        yield Factor(left[-1], (len(left) - 1, 0), (None,), monoid)
+        yield Factor(left[-1], (len(left) - 1, 0), (None,), monoid, loose=True)
 
 
 @rule("einsum")
@@ -67,9 +67,9 @@ def einsum(op: Signature) -> Iterator[Factor]:
         dims = [side.find(letter) if letter in side else None for side in sides]
         monoid = adding(op.results[0].dtype)
         if letter in out:
-            yield Factor(size, tuple(dims[:-1]), (dims[-1],))
+            yield Factor(size, tuple(dims[:-1]), (dims[-1],), loose=True)
         elif monoid:
-            yield Factor(size, tuple(dims[:-1]), (None,), monoid)
+            yield Factor(size, tuple(dims[:-1]), (None,), monoid, loose=True)
 
 
 def dim_pairs(numbers: dict[str, tuple[int, ...]], which: str) -> list[tuple[int, int]]:

@@ -1,12 +1,13 @@
-"""convolution: batch, features, groups of either, windows side by side, the kernel."""
+"""convolution: batch, features, groups of either, space in windows, the kernel."""
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from partir.ir.attributes import i64_array, integer
+from partir.ir.attributes import i64_array, integer, ints
 from partir.ir.core import Signature
 from partir.rules.factor import Factor
 from partir.rules.local import (
@@ -23,6 +24,7 @@ from partir.rules.local import (
 )
 from partir.rules.monoids import adding, identity
 from partir.rules.nest import Nest
+from partir.rules.reach import Reach
 from partir.rules.registry import local_attrs, local_form, rule
 from partir.rules.window import Window, windows
 
@@ -64,12 +66,9 @@ class Dims:
 
 @rule("convolution")
 def convolution(op: Signature) -> Iterator[Factor]:
-    """``(b, i, _), (o, i, k) -> (b, o, _) sum=i sum=k``.
+    """``(b, i, ~x), (o, i, k) -> (b, o, x) sum=i sum=k``.
 
-    Groups of features or of batches are tiled instead of what they divide, and a
-    spatial dimension is where no window reaches into another tile. A kernel as long as
-    the input is (the gradient of another kernel) is tiled together with it; not if it
-    is reversed: then its first tile sees the last of the input.
+    Groups of features or of batches are tiled instead of what they divide.
     """
     dims = Dims.of(op)
     left, kernel = op.operands[0].shape, op.operands[1].shape
@@ -86,15 +85,64 @@ def convolution(op: Signature) -> Iterator[Factor]:
     monoid = adding(op.results[0].dtype)
     if dims.feature_groups == 1 and monoid:
         yield Factor(kernel[i], (f, i), (None,), monoid)
-    for number, window in enumerate(dims.windows):
-        spatial = str(number)
-        x, k, y = dims.left[spatial], dims.kernel[spatial], dims.result[spatial]
-        count = op.results[0].shape[y]
-        yield Factor(_independent(window, left[x], count), (x, None), (y,))
-        as_long = window.plain and window.size * window.dilation == left[x]
-        together = as_long and not _reversed(op, number)
-        if monoid:
-            yield Factor(window.size, (x if together else None, k), (None,), monoid)
+    for number in range(len(dims.windows)):
+        if number not in _marked(op, _KERNEL_IN_PARTS):
+            yield from _along(op, dims, number)
+        if monoid and number not in _marked(op, _READ_IN_WINDOWS):
+            yield _kernel_along(op, dims, number, monoid)
+
+
+# Spatial dimensions along which loops have cut the kernel, or the input into windows:
+# inside of them, the op is a convolution no more, or is to be left as it is.
+_KERNEL_IN_PARTS = "partir.kernel_in_parts"
+_READ_IN_WINDOWS = "partir.read_in_windows"
+
+
+def _marked(op: Signature, mark: str) -> tuple[int, ...]:
+    return ints(op.attrs.get(mark, ""))
+
+
+def _along(op: Signature, dims: Dims, number: int) -> Iterator[Factor]:
+    """Along a spatial dimension: in tiles, or with what windows reach beside them."""
+    window, spatial = dims.windows[number], str(number)
+    x, y = dims.left[spatial], dims.result[spatial]
+    whole, count = op.operands[0].shape[x], op.results[0].shape[y]
+    parts = _independent(window, whole, count)
+    if parts > 1:
+        yield Factor(parts, (x, None), (y,))
+    elif count >= window.size:
+        beside = window.beside(whole, count, identity("sum", op.operands[0]))
+        if beside is not None:
+            size, reach = beside
+            loose = size == count
+            yield Factor(size, (x, None), (y,), reach=(reach,), loose=loose)
+
+
+def _kernel_along(op: Signature, dims: Dims, number: int, monoid: str) -> Factor:
+    """The kernel in tiles, and what they make summed.
+
+    A kernel that is longer than the result is a gradient of another: each of its tiles
+    sees a window of the input. If it is as long as the input, that is a tile; not if it
+    is reversed: then its first tile sees the last of the input.
+    """
+    window, spatial = dims.windows[number], str(number)
+    x, k = dims.left[spatial], dims.kernel[spatial]
+    count = op.results[0].shape[dims.result[spatial]]
+    backward = _reversed(op, number)
+    as_long = window.plain and window.size * window.dilation == op.operands[0].shape[x]
+    if as_long and not backward:
+        return Factor(window.size, (x, k), (None,), monoid)
+    if window.size <= count or window.base_dilation > 1:
+        return Factor(window.size, (None, k), (None,), monoid)
+    stride, first = window.dilation, -window.low
+    if backward:
+        first, stride = first + (window.size - 1) * stride, -stride
+    zero = identity("sum", op.operands[0])
+    reach = Reach(stride, first, (count - 1) * window.stride + 1, zero)
+    loose = not backward  # what is behind the end of a turned tile comes first
+    return Factor(
+        window.size, (x, k), (None,), monoid, reach=(reach, None), loose=loose
+    )
 
 
 def _independent(window: Window, whole: int, count: int) -> int:
@@ -130,7 +178,28 @@ def convolution_attrs(nest: Nest) -> dict[str, str]:
             batches //= loop.size
     attrs["feature_group_count"] = f"{features} : i64"
     attrs["batch_group_count"] = f"{batches} : i64"
-    return attrs
+    return {**attrs, **_local_windows(nest, dims)}
+
+
+def _local_windows(nest: Nest, dims: Dims) -> dict[str, str]:
+    """Padding of what is read in windows, and marks."""
+    paddings = [[window.low, window.high] for window in dims.windows]
+    parts, beside = set(), set()
+    for loop, number in itertools.product(nest.loops, range(len(paddings))):
+        spatial, factor = str(number), loop.factor
+        x, k, y = dims.left[spatial], dims.kernel[spatial], dims.result[spatial]
+        if factor.operands == (None, k) and factor.reduce:
+            parts.add(number)
+        elif factor.reach and factor.operands == (x, None):
+            rows, count = nest.operand_types[0].shape[x], nest.result_types[0].shape[y]
+            paddings[number] = list(dims.windows[number].paddings_of(rows, count))
+            beside.add(number)
+        elif factor.reach and factor.operands == (x, k):
+            paddings[number] = [0, 0]
+    attrs = {"padding": f"dense<{paddings}> : tensor<{len(paddings)}x2xi64>"}
+    marks = ((_KERNEL_IN_PARTS, parts), (_READ_IN_WINDOWS, beside))
+    attrs |= {mark: i64_array(sorted(found)) for mark, found in marks if found}
+    return attrs if paddings else {}
 
 
 @local_form("convolution")
@@ -148,6 +217,8 @@ def convolution_form(
     ]
     left, kernel = operands
     attrs = _unpadded(nest, dims, tiled) if tiled else dict(nest.attrs)
+    for mark in (_KERNEL_IN_PARTS, _READ_IN_WINDOWS):
+        attrs.pop(mark, None)
     for number in sorted(set(tiled)):
         left = _seen(nest, emitter, dims, number, left)
     if attrs.pop("window_reversal", None):
@@ -171,10 +242,11 @@ def _turned(nest: Nest, emitter: Emitter, dims: Dims, kernel: Ssa) -> Ssa:
 
 def _unpadded(nest: Nest, dims: Dims, tiled: Sequence[int]) -> dict[str, str]:
     """Attributes without what `_seen` does along the dimensions `tiled`."""
+    local = ints(nest.attrs["padding"]) if "padding" in nest.attrs else ()
     paddings, dilations = [], []
     for number, window in enumerate(dims.windows):
         done = number in tiled
-        paddings.append([0, 0] if done else [window.low, window.high])
+        paddings.append([0, 0] if done else list(local[2 * number : 2 * number + 2]))
         dilations.append(1 if done else window.base_dilation)
     shape = f"{len(paddings)}x2xi64"
     return {

@@ -45,6 +45,7 @@ def pointwise(op: Signature) -> Iterator[Factor]:
             size,
             tuple(dim if operand.shape == shape else None for operand in op.operands),
             (dim,) * len(op.results),
+            loose=True,
         )
 
 
@@ -76,7 +77,7 @@ def broadcasting(op: Signature) -> Iterator[Factor]:
             place = dim - len(shape) + len(operand.shape)
             follows = place >= 0 and operand.shape[place] == size
             operands.append(place if follows else None)
-        yield Factor(size, tuple(operands), (dim,))
+        yield Factor(size, tuple(operands), (dim,), loose=True)
 
 
 @rule(TIE)

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from partir.rules.reach import Reach, fills_all
 
 Dim = int | None
+
+# Places in windows and short tiles are counted in 32 bits, sums of them included.
+LARGEST = 2**29
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +21,9 @@ class Factor:
     `operands` and `results` name the dimension that the loop runs along in each, or
     None. A result without it is reduced with the monoid `reduce`; with no monoid it
     is the same in every iteration. Operands in `once` (scatter's operand, reduce's
-    initial value) must count in one iteration only.
+    initial value) must count in one iteration only. An operand with a `reach` is read
+    in windows, which may overlap, instead of tiles. A `loose` factor need not divide:
+    what is computed behind the end of the last, short tile never counts.
     """
 
     size: int
@@ -24,10 +31,32 @@ class Factor:
     results: tuple[Dim, ...]
     reduce: str | None = None
     once: tuple[int, ...] = ()
+    reach: tuple[Reach | None, ...] = ()
+    loose: bool = False
 
     def resized(self, size: int) -> Factor:
         """The same factor with another number of iterations."""
-        return Factor(size, self.operands, self.results, self.reduce, self.once)
+        return replace(self, size=size)
+
+    def runs_like(self, other: Factor) -> bool:
+        """Whether both run along the same dimensions and recombine alike."""
+        return (self.operands, self.results, self.reduce, self.once) == (
+            other.operands,
+            other.results,
+            other.reduce,
+            other.once,
+        )
+
+    def fits(self, parts: int) -> bool:
+        """Whether a loop may cut it into so many parts: equal ones, or a last short."""
+        exact = self.size % parts == 0
+        if self.size >= LARGEST and (self.reach or not exact):
+            return False
+        return self.size > 0 if exact else self.loose and fills_all(self.size, parts)
+
+    def reach_of(self, position: int) -> Reach | None:
+        """How an operand is read, None if in tiles."""
+        return self.reach[position] if position < len(self.reach) else None
 
     def dim(self, position: int) -> Dim:
         """Dimension in the value at `position`, operands counted before results."""
@@ -42,6 +71,8 @@ def notation(
 ) -> str:
     """Print a rule as ``(i, k), (k, j) -> (i, j) sum=k``; `_` is no factor's.
 
+    ``~i`` is read in windows, which may reach beside the tile.
+
     >>> rule = [Factor(4, (0, None), (0,)), Factor(8, (1, 0), (None,), "sum")]
     >>> notation(rule, (2, 2), (2,))
     '(a, b), (b, _) -> (a, _) sum=b'
@@ -55,8 +86,9 @@ def notation(
             for number, factor in enumerate(factors):
                 dim = (factor.results if results else factor.operands)[position]
                 if dim is not None:
-                    old = dims[dim]
-                    dims[dim] = letters[number] if old == "_" else old + letters[number]
+                    window = not results and factor.reach_of(position) is not None
+                    shown_as = f"~{letters[number]}" if window else letters[number]
+                    dims[dim] = dims[dim].replace("_", "") + shown_as
             shown.append(f"({', '.join(dims)})")
         return ", ".join(shown)
 

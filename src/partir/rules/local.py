@@ -13,6 +13,7 @@ from partir.ir.attributes import i64_array
 from partir.ir.core import Lambda
 from partir.ir.types import TensorType, tensor
 from partir.rules.nest import Nest
+from partir.rules.reach import Extent
 
 
 class Ssa(NamedTuple):
@@ -93,14 +94,22 @@ def tile_index(nest: Nest, emitter: Emitter, position: int, dim: int) -> Ssa | N
 
 def tile_offset(nest: Nest, emitter: Emitter, position: int, dim: int) -> Ssa | None:
     """First element of this iteration's tile along `dim`, None if it is not tiled."""
-    index = tile_index(nest, emitter, position, dim)
-    if index is None:
+    extent = nest.extent(position, dim)
+    if not extent.axes:
         return None
-    wholes = (*nest.signature.operands, *nest.signature.results)
-    locals_ = (*nest.operand_types, *nest.result_types)
-    type_ = place_type(wholes[position].shape[dim])
-    size = constant(emitter, type_, str(locals_[position].shape[dim]))
-    return binary(emitter, "multiply", converted(emitter, index, type_.dtype), size)
+    whole = (*nest.signature.operands, *nest.signature.results)[position].shape[dim]
+    return extent_start(emitter, extent, place_type(whole))
+
+
+def extent_start(emitter: Emitter, extent: Extent, type_: TensorType = INDEX) -> Ssa:
+    """Where this iteration's extent starts, as a number that holds all places."""
+    made = constant(emitter, type_, str(extent.first)) if extent.first else None
+    for axis, step in zip(extent.axes, extent.steps, strict=True):
+        size = constant(emitter, type_, str(step))
+        index = converted(emitter, emitter.index(axis), type_.dtype)
+        offset = binary(emitter, "multiply", index, size)
+        made = offset if made is None else binary(emitter, "add", made, offset)
+    return made or constant(emitter, type_, "0")
 
 
 def tile_starts(nest: Nest, emitter: Emitter, position: int) -> list[Ssa]:

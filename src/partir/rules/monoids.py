@@ -143,6 +143,30 @@ def _integer_identity(monoid: str, dtype: str) -> str:
     return str(2**bits - 1 if unsigned else 2 ** (bits - 1) - 1)
 
 
+_NANS = {
+    "f64": "0x7FF8000000000000",
+    "f32": "0x7FC00000",
+    "f16": "0x7E00",
+    "bf16": "0x7FC0",
+}
+
+
+def garbage(type_: TensorType) -> str:
+    """A number that shows wherever it counts: nan, or a large one.
+
+    >>> garbage(tensor((), "i8")), garbage(tensor((), "bf16"))
+    ('127', '0x7FC0')
+    """
+    dtype = type_.dtype
+    if dtype == "i1":
+        return "true"
+    if dtype.startswith("complex"):
+        return "(1.000000e+30,-1.000000e+30)"
+    if "f" in dtype:
+        return _NANS.get(dtype, "1.000000e+00")
+    return _integer_identity("min", dtype)
+
+
 _INFINITIES = {
     "f64": "0x7FF0000000000000",
     "f32": "0x7F800000",

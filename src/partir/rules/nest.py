@@ -14,6 +14,7 @@ from typing import Any, Final
 from partir.ir.core import Signature
 from partir.ir.types import TensorType
 from partir.rules.factor import Factor
+from partir.rules.reach import Extent, layout
 from partir.rules.registry import attrs_hook, factors_of
 
 Tiling = tuple[tuple[str, ...], ...]
@@ -102,16 +103,15 @@ class Nest:
             if loop.axis in axes:
                 continue
             index = made.factor_like(loop.factor)
-            if index is None or made.factors[index].size % loop.size:
+            if index is None or not made.factors[index].fits(loop.size):
                 return None
             made = made.inside(loop.axis, loop.size, index)
         return made
 
     def factor_like(self, factor: Factor) -> int | None:
         """Number of the factor that runs along the same dimensions, if there is one."""
-        wanted = factor.resized(0)
         numbers = range(len(self.factors))
-        return next((i for i in numbers if self.factors[i].resized(0) == wanted), None)
+        return next((i for i in numbers if self.factors[i].runs_like(factor)), None)
 
     # What propagation asks
 
@@ -141,13 +141,27 @@ class Nest:
     def _judge(self, size: int, homes: Homes) -> Verdict:
         if max(homes, default=UNDECIDED) < 0:
             return NO_EVIDENCE
-        fitting = [
-            number
-            for number, factor in enumerate(self.factors)
-            if factor.size % size == 0
-            and _agrees(factor.operands + factor.results, homes)
-        ]
+        fitting = self._agreeing(self._dividing(size), homes)
+        if not fitting and not self.supported(size, homes):
+            fitting = self._agreeing(self._short(size), homes)
         return fitting[0] if len(fitting) == 1 else NO_SINGLE_FACTOR
+
+    def _dividing(self, size: int) -> list[int]:
+        """Factors that a loop cuts into equal parts."""
+        factors = enumerate(self.factors)
+        return [n for n, f in factors if f.size % size == 0 and f.fits(size)]
+
+    def _short(self, size: int) -> list[int]:
+        """Factors that a loop can cut only with a short last part."""
+        return [n for n, f in enumerate(self.factors) if f.size % size and f.fits(size)]
+
+    def _agreeing(self, numbers: list[int], homes: Homes) -> list[int]:
+        factors = self.factors
+        return [
+            n
+            for n in numbers
+            if _agrees(factors[n].operands + factors[n].results, homes)
+        ]
 
     def settle(self, size: int, homes: Homes, results_only: bool) -> Verdict:
         """For an op that `judge` left: the one factor of its results, or operands.
@@ -168,7 +182,19 @@ class Nest:
         operands, results = homes[:count], homes[count:]
         if max(results, default=UNDECIDED) < 0 or max(operands, default=UNDECIDED) < 0:
             return NO_SINGLE_FACTOR
-        ours = [n for n, f in enumerate(self.factors) if f.size % size == 0]
+        for ours in (self._dividing(size), self._short(size)):
+            follow = self._following(ours, operands, results, results_only)
+            if follow:
+                return follow[0] if len(follow) == 1 else NO_SINGLE_FACTOR
+        return NO_SINGLE_FACTOR
+
+    def _following(
+        self,
+        ours: list[int],
+        operands: tuple[int, ...],
+        results: tuple[int, ...],
+        results_only: bool,
+    ) -> list[int]:
         follow = [
             number
             for number in ours
@@ -177,7 +203,7 @@ class Nest:
         ]
         if not follow and not results_only and WHOLE not in results:
             follow = [n for n in ours if _agrees(self.factors[n].operands, operands)]
-        return follow[0] if len(follow) == 1 else NO_SINGLE_FACTOR
+        return follow
 
     def supported(self, size: int, homes: Homes) -> tuple[int, ...]:
         """Factors that at least one home asks for: the evidence of a conflict."""
@@ -189,6 +215,48 @@ class Nest:
         )
 
     # What lowering asks
+
+    def extent(self, position: int, dim: int) -> Extent:
+        """Positions along a dimension that an iteration reads or makes."""
+        size = (*self.signature.operands, *self.signature.results)[position].shape[dim]
+        axes, steps, first, wrap = [], [], 0, False
+        for loop in self.loops:
+            if loop.factor.dim(position) == dim:
+                start, step, size = _part(loop, position, size)
+                reach = loop.factor.reach_of(position)
+                wrap = wrap or (reach is not None and reach.wrap)
+                first += start
+                axes.append(loop.axis)
+                steps.append(step)
+        return Extent(tuple(axes), tuple(steps), first, size, wrap)
+
+    @cached_property
+    def windows(self) -> tuple[tuple[tuple[int, Extent], ...], ...]:
+        """Of each operand, the dimensions that are not read in tiles as they lie."""
+        if not any(loop.factor.reach or loop.factor.loose for loop in self.loops):
+            return ((),) * len(self.signature.operands)
+        return tuple(
+            tuple(
+                (dim, extent)
+                for dim, axes in enumerate(need)
+                if axes
+                and (extent := self.extent(position, dim))
+                != layout(type_.shape[dim], axes, self.parts(axes))
+            )
+            for position, (type_, need) in enumerate(
+                zip(self.signature.operands, self.needs, strict=True)
+            )
+        )
+
+    @cached_property
+    def reads_windows(self) -> bool:
+        """Whether some operand is read beside its tiles."""
+        return any(self.windows)
+
+    def parts(self, axes: Collection[str]) -> tuple[int, ...]:
+        """Sizes of the loops over these axes."""
+        sizes = {loop.axis: loop.size for loop in self.loops}
+        return tuple(sizes[axis] for axis in axes)
 
     @cached_property
     def needs(self) -> tuple[Tiling, ...]:
@@ -275,6 +343,18 @@ def _local_types(
         for loop in loops:
             dim = loop.factor.dim(first + position)
             if dim is not None:
-                shape[dim] //= loop.size
+                shape[dim] = _part(loop, first + position, shape[dim])[2]
         made.append(type_.with_shape(tuple(shape)))
     return tuple(made)
+
+
+def _part(loop: Loop, position: int, size: int) -> tuple[int, int, int]:
+    """Of a dimension: where the first iteration's part starts, the step, its length."""
+    factor = loop.factor
+    count = -(-factor.size // loop.size)
+    reach = factor.reach_of(position)
+    if reach is not None:
+        return *reach.part(count), reach.rows(count)
+    exact = factor.size % loop.size == 0
+    length = size // loop.size if exact else count * (size // factor.size)
+    return 0, length, length

@@ -28,10 +28,17 @@ def reduce(op: Signature) -> Iterator[Factor]:
     result = 0
     for dim, size in enumerate(op.operands[0].shape):
         if dim not in reduced:
-            yield Factor(size, (dim,) * count + inits, (result,) * count)
+            yield Factor(size, (dim,) * count + inits, (result,) * count, loose=True)
             result += 1
         elif monoid:
-            yield Factor(size, (dim,) * count + inits, (None,) * count, monoid, once)
+            yield Factor(
+                size,
+                (dim,) * count + inits,
+                (None,) * count,
+                monoid,
+                once,
+                loose=True,
+            )
 
 
 @local_form("reduce")
@@ -77,4 +84,5 @@ def all_but(op: Signature, touched: int) -> Iterator[Factor]:
                 size,
                 tuple(dim if operand.shape else None for operand in op.operands),
                 (dim,) * len(op.results),
+                loose=True,
             )

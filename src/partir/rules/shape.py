@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from partir.ir.attributes import i64_array, integer, ints
 from partir.ir.core import Signature
 from partir.ir.types import tensor
 from partir.rules.factor import Factor
 from partir.rules.local import (
+    INDEX,
     Emitter,
     Ssa,
     binary,
+    constant,
     converted,
     emit_default,
+    extent_start,
+    selected,
     sliced_at,
     spread,
     tile_offset,
     tile_starts,
 )
+from partir.rules.masks import rows_between
 from partir.rules.monoids import additive
 from partir.rules.nest import Nest
 from partir.rules.positions import is_tile, without_strangers
+from partir.rules.reach import Reach
 from partir.rules.registry import local_attrs, local_form, rule
+from partir.rules.slices import window_of_whole
 
 
 @rule("broadcast_in_dim")
@@ -34,7 +43,7 @@ def broadcast_in_dim(op: Signature) -> Iterator[Factor]:
         operand = source.get(dim)
         if operand is not None and op.operands[0].shape[operand] != size:
             operand = None
-        yield Factor(size, (operand,), (dim,))
+        yield Factor(size, (operand,), (dim,), loose=True)
 
 
 @rule("broadcast")
@@ -42,7 +51,7 @@ def broadcast(op: Signature) -> Iterator[Factor]:
     """``(j) -> (i, j)``: new dimensions in front, and the rest."""
     new = len(op.results[0].shape) - len(op.operands[0].shape)
     for dim, size in enumerate(op.results[0].shape):
-        yield Factor(size, (dim - new if dim >= new else None,), (dim,))
+        yield Factor(size, (dim - new if dim >= new else None,), (dim,), loose=True)
 
 
 @local_attrs("broadcast")
@@ -57,7 +66,7 @@ def broadcast_attrs(nest: Nest) -> dict[str, str]:
 def transpose(op: Signature) -> Iterator[Factor]:
     """``(j, i) -> (i, j)``: each result dimension follows its operand dimension."""
     for result, operand in enumerate(ints(op.attrs["permutation"])):
-        yield Factor(op.results[0].shape[result], (operand,), (result,))
+        yield Factor(op.results[0].shape[result], (operand,), (result,), loose=True)
 
 
 @rule("reshape")
@@ -72,7 +81,8 @@ def reshape(op: Signature) -> Iterator[Factor]:
     ):
         operand, result = operand_dims[0], result_dims[0]
         size = math.gcd(op.operands[0].shape[operand], op.results[0].shape[result])
-        yield Factor(size, (operand,), (result,))
+        alone = len(operand_dims) == len(result_dims) == 1
+        yield Factor(size, (operand,), (result,), loose=alone)
 
 
 def matching_groups(
@@ -116,7 +126,7 @@ def split_dims(op: Signature) -> list[tuple[int, list[int]]]:
 def constant_rule(op: Signature) -> Iterator[Factor]:
     """``-> (i, j)``: every dimension."""
     for dim, size in enumerate(op.results[0].shape):
-        yield Factor(size, (), (dim,))
+        yield Factor(size, (), (dim,), loose=True)
 
 
 @local_form("constant")
@@ -169,27 +179,101 @@ def iota_form(nest: Nest, emitter: Emitter, operands: Sequence[Ssa]) -> tuple[Ss
 
 @rule("concatenate")
 def concatenate(op: Signature) -> Iterator[Factor]:
-    """``(i, _), (i, _) -> (i, _)``: all but the joined dimension."""
+    """``(i, j), (i, j) -> (i, j)``: along the joined dimension j in windows.
+
+    What is short beside the longest is better whole than in tiles.
+    """
     joined = integer(op.attrs["dimension"])
     for dim, size in enumerate(op.results[0].shape):
         if dim != joined:
-            yield Factor(size, (dim,) * len(op.operands), (dim,))
+            yield Factor(size, (dim,) * len(op.operands), (dim,), loose=True)
+            continue
+        if _IN_WINDOWS in op.attrs:
+            named = tuple(
+                dim if operand.shape[dim] == size else None for operand in op.operands
+            )
+            yield Factor(size, named, (dim,), loose=True)
+            continue
+        longest = max(operand.shape[dim] for operand in op.operands)
+        named = tuple(
+            dim if 2 * operand.shape[dim] >= longest else None
+            for operand in op.operands
+        )
+        starts = _joints(op, dim)[:-1]
+        reach = tuple(
+            Reach(first=-start) if place is not None else None
+            for start, place in zip(starts, named, strict=True)
+        )
+        yield Factor(size, named, (dim,), reach=reach, loose=True)
+
+
+# Inside a loop along the joined dimension, operands are windows of the tile's size.
+_IN_WINDOWS = "partir.in_windows"
+
+
+@local_attrs("concatenate")
+def concatenate_attrs(nest: Nest) -> dict[str, str]:
+    """Mark what is no concatenation any more."""
+    attrs = nest.signature.attrs
+    inside = nest.gives[0][integer(attrs["dimension"])]
+    return {**attrs, _IN_WINDOWS: "true"} if inside else attrs
+
+
+def _joints(op: Signature, dim: int) -> list[int]:
+    """Where each operand starts in the result, and the end."""
+    sizes = (operand.shape[dim] for operand in op.operands)
+    return list(itertools.accumulate(sizes, initial=0))
+
+
+@local_form("concatenate")
+def concatenate_form(
+    nest: Nest, emitter: Emitter, operands: Sequence[Ssa]
+) -> tuple[Ssa, ...]:
+    """Of each operand, where the tile lies in it."""
+    dim = integer(nest.signature.attrs["dimension"])
+    extent = nest.extent(len(operands), dim)
+    if not extent.axes:
+        return emit_default(nest, emitter, operands)
+    start = extent_start(emitter, extent)
+    joints = _joints(nest.signature, dim)
+    made: Ssa | None = None
+    for position, operand in enumerate(operands):
+        if not nest.signature.operands[position].shape[dim]:
+            continue
+        first = joints[position]
+        if not nest.needs[position][dim]:
+            shifted = replace(extent, first=extent.first - first)
+            parts = nest.parts(extent.axes)
+            operand = window_of_whole(emitter, operand, dim, shifted, parts)
+        if made is None:
+            made = operand
+            continue
+        joint = constant(emitter, INDEX, str(first))
+        end = binary(emitter, "subtract", joint, start)
+        before = rows_between(emitter, operand, dim, None, end)
+        made = selected(emitter, before, made, operand)
+    assert made is not None
+    return (made,)
 
 
 @rule("slice", pieces=True)
 def slice_rule(op: Signature) -> Iterator[Factor]:
     """``(i, v) -> (i, _) sum=v`` where one of v is taken.
 
-    Else dimensions taken whole, or one of every few from end to end (`x[1::2]`).
+    Else dimensions taken whole, or one of every few from end to end (`x[1::2]`); or
+    in windows, what is cut off being left to the neighbours.
     """
     starts, strides = (ints(op.attrs[a]) for a in ("start_indices", "strides"))
     monoid = additive(op.results[0].dtype)
     for dim, size in enumerate(op.results[0].shape):
         whole = op.operands[0].shape[dim]
         if size * strides[dim] == whole and starts[dim] < strides[dim]:
-            yield Factor(size, (dim,), (dim,))
+            yield Factor(size, (dim,), (dim,), loose=strides[dim] == 1)
         elif size == 1:
             yield Factor(whole, (dim,), (None,), monoid)
+        else:
+            reach = Reach(stride=strides[dim], first=starts[dim])
+            yield Factor(size, (dim,), (dim,), reach=(reach,), loose=True)
 
 
 @local_attrs("slice")
@@ -198,8 +282,13 @@ def slice_attrs(nest: Nest) -> dict[str, str]:
     attrs = dict(nest.signature.attrs)
     starts, limits = (list(ints(attrs[f"{a}_indices"])) for a in ("start", "limit"))
     whole, local = nest.signature.operands[0].shape, nest.operand_types[0].shape
+    windows = {
+        dim for loop in nest.loops for dim in loop.factor.operands if loop.factor.reach
+    }
     for dim, axes in enumerate(nest.needs[0]):
-        if axes and nest.gives[0][dim]:
+        if dim in windows:
+            starts[dim], limits[dim] = 0, local[dim]
+        elif axes and nest.gives[0][dim]:
             limits[dim] -= whole[dim] - local[dim]
         elif axes:
             starts[dim] %= local[dim]
@@ -225,15 +314,39 @@ def slice_form(
 
 @rule("pad")
 def pad(op: Signature) -> Iterator[Factor]:
-    """``(i, _), () -> (i, _)``: dimensions without padding.
+    """``(i, j), () -> (i, j)``: as it is without padding, else in windows.
 
-    Also those in which every element gets the same around it (gradient of `x[1::2]`).
+    In tiles, too, where every element gets the same around it (gradient of `x[1::2]`).
     """
     low, high, interior = _paddings(op)
     for dim, size in enumerate(op.operands[0].shape):
         around = low[dim] + high[dim] == interior[dim]
         if around and min(low[dim], high[dim]) >= 0:
-            yield Factor(size, (dim, None), (dim,))
+            yield Factor(size, (dim, None), (dim,), loose=not interior[dim])
+            continue
+        share = interior[dim] + 1
+        made = op.results[0].shape[dim]
+        if made % share == 0:
+            reach = Reach(first=-(low[dim] // share), fill=1)
+            yield Factor(
+                made // share, (dim, None), (dim,), reach=(reach,), loose=share == 1
+            )
+
+
+@local_attrs("pad")
+def pad_attrs(nest: Nest) -> dict[str, str]:
+    """A window has its edges in it; what is left is the place between elements."""
+    low, high, interior = map(list, _paddings(nest.signature))
+    for loop in nest.loops:
+        dim = loop.factor.operands[0]
+        if loop.factor.reach and dim is not None:
+            low[dim] %= interior[dim] + 1
+            high[dim] = interior[dim] - low[dim]
+    return {
+        **nest.signature.attrs,
+        "edge_padding_low": i64_array(low),
+        "edge_padding_high": i64_array(high),
+    }
 
 
 def _paddings(op: Signature) -> tuple[tuple[int, ...], ...]:
@@ -243,8 +356,8 @@ def _paddings(op: Signature) -> tuple[tuple[int, ...], ...]:
 
 @rule("reverse")
 def reverse(op: Signature) -> Iterator[Factor]:
-    """All but the reversed dimensions."""
+    """``(i) -> (i)``: along reversed dimensions, windows from the other end."""
     turned = ints(op.attrs["dimensions"])
     for dim, size in enumerate(op.operands[0].shape):
-        if dim not in turned:
-            yield Factor(size, (dim,), (dim,))
+        reach = (Reach(stride=-1, first=size - 1),) if dim in turned else ()
+        yield Factor(size, (dim,), (dim,), reach=reach, loose=True)

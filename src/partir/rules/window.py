@@ -1,16 +1,18 @@
 """Windows that slide: reduce_window (pooling, cumulative sums), select_and_scatter.
 
-A dimension is tiled where every window lies in one tile: windows of one element, or
-windows side by side (pooling with a stride as long as the window), without padding.
+Where every window lies in one tile (windows of one element, or side by side, without
+padding), a dimension is cut into tiles. Else a tile is read with what its windows reach
+of its neighbours.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from partir.ir.attributes import i64_array, ints
-from partir.ir.core import Signature
+from partir.ir.core import Lambda, Signature
 from partir.rules.factor import Factor
 from partir.rules.local import (
     Emitter,
@@ -18,10 +20,12 @@ from partir.rules.local import (
     binary,
     constant,
     emit_default,
+    sliced,
     spread,
 )
-from partir.rules.monoids import IDEMPOTENT, OPS, common_monoid, neutral
+from partir.rules.monoids import IDEMPOTENT, OPS, common_monoid, identity, neutral
 from partir.rules.nest import Nest
+from partir.rules.reach import Reach
 from partir.rules.registry import local_attrs, local_form, rule
 
 
@@ -47,6 +51,35 @@ class Window:
         As long as a stride each, they can't be longer than that: the last fits in.
         """
         return self.plain and count * self.stride == whole
+
+    @property
+    def span(self) -> int:
+        """From its first to its last element, in steps of the dilated input."""
+        return (self.size - 1) * self.dilation + 1
+
+    def beside(
+        self, whole: int, count: int, fill: int | str
+    ) -> tuple[int, Reach] | None:
+        """How often `count` windows fall into equal groups, and what a group reads.
+
+        A group has one result, or as many as lie between elements of a dilated input.
+        None if windows are as long as the input (cumulative sums), or results don't
+        fall into groups.
+        """
+        dilation, step = self.base_dilation, math.gcd(self.base_dilation, self.stride)
+        shared = dilation // step
+        if count % shared or self.span >= whole * dilation:
+            return None
+        first = -(self.low // dilation)
+        last = ((shared - 1) * self.stride - self.low + self.span - 1) // dilation
+        rows = max(last - first + 1, 1)
+        return count // shared, Reach(self.stride // step, first, rows, fill)
+
+    def paddings_of(self, rows: int, count: int) -> tuple[int, int]:
+        """Padding of so many rows of the input that gives `count` results."""
+        low = self.low % self.base_dilation
+        wanted = (count - 1) * self.stride + self.span
+        return low, wanted - low - (rows - 1) * self.base_dilation - 1
 
     def over_all(self, whole: int, count: int) -> bool:
         """Whether the one window covers the whole dimension."""
@@ -80,7 +113,7 @@ def windows(op: Signature, sizes: Sequence[int]) -> list[Window]:
 
 @rule("reduce_window")
 def reduce_window(op: Signature) -> Iterator[Factor]:
-    """``(i, k), () -> (i, _) sum=k`` where windows are side by side along i.
+    """``(~i, k), () -> (i, _) sum=k``; in tiles where windows are side by side along i.
 
     Along k one window covers all; there the initial value counts once, which it does
     not where it is padding too: a tile would have only its share of that.
@@ -99,12 +132,44 @@ def reduce_window(op: Signature) -> Iterator[Factor]:
             yield Factor(whole[dim], operands, (None,) * count, monoid, once)
         elif window.side_by_side(whole[dim], results[dim]):
             yield Factor(results[dim], operands, (dim,) * count)
+        elif (beside := window.beside(whole[dim], results[dim], count)) is not None:
+            size, reach = beside
+            yield Factor(
+                size,
+                operands,
+                (dim,) * count,
+                reach=tuple(replace(reach, fill=count + n) for n in range(count)),
+                loose=size == results[dim],
+            )
+
+
+def window_dims(nest: Nest) -> dict[int, int]:
+    """Dimensions of the first operand read beside tiles, and the result's there."""
+    return {
+        dim: made
+        for loop in nest.loops
+        if loop.factor.reach_of(0) is not None
+        and (dim := loop.factor.operands[0]) is not None
+        and (made := loop.factor.results[0]) is not None
+    }
 
 
 @local_attrs("reduce_window")
 def reduce_window_attrs(nest: Nest) -> dict[str, str]:
-    """A window over all of a dimension covers all of the tile; others stay."""
+    """A window over all of a dimension covers all of the tile; others stay.
+
+    What lies beside a tile is in the operand already, the padding too.
+    """
     attrs = dict(nest.signature.attrs)
+    slide = windows(nest.signature, ints(attrs["window_dimensions"]))
+    paddings = [[window.low, window.high] for window in slide]
+    for beside in window_dims(nest):
+        rows, made = (
+            types[0].shape[beside] for types in (nest.operand_types, nest.result_types)
+        )
+        paddings[beside] = list(slide[beside].paddings_of(rows, made))
+    if window_dims(nest):
+        attrs["padding"] = f"dense<{paddings}> : tensor<{len(paddings)}x2xi64>"
     sizes = list(ints(attrs["window_dimensions"]))
     for loop in nest.loops:
         dim = loop.factor.operands[0]
@@ -138,15 +203,99 @@ def reduce_window_form(
     )
 
 
+def _pooled(op: Signature) -> list[Window]:
+    """The windows of a select_and_scatter."""
+    rank = len(op.operands[0].shape)
+    sizes = (1,) * rank
+    if "window_dimensions" in op.attrs:
+        sizes = ints(op.attrs["window_dimensions"])
+    return windows(op, sizes)
+
+
 @rule("select_and_scatter")
 def select_and_scatter(op: Signature) -> Iterator[Factor]:
-    """``(i), (i), () -> (i)`` where windows are side by side."""
-    sizes = (
-        ints(op.attrs["window_dimensions"])
-        if "window_dimensions" in op.attrs
-        else (1,) * len(op.operands[0].shape)
-    )
+    """``(~i), (~i), () -> (i)``; in tiles where windows are side by side.
+
+    Else a tile is made of all windows that reach into it.
+    """
     whole, source = op.operands[0].shape, op.operands[1].shape
-    for dim, window in enumerate(windows(op, sizes)):
+    for dim, window in enumerate(_pooled(op)):
+        if dim in ints(op.attrs.get(_CUT_OUT, "")):
+            continue
         if window.side_by_side(whole[dim], source[dim]):
             yield Factor(source[dim], (dim, dim, None), (dim,))
+            continue
+        fill, adds = _never_chosen(op), _adds(op.lambdas[1], op.operands[1].dtype)
+        if fill is None or not adds or whole[dim] % window.stride:
+            continue
+        first, last = _sources(window)
+        read = (first * window.stride - window.low, (last - first) * window.stride)
+        operand = Reach(window.stride, read[0], read[1] + window.size, fill)
+        nothing_ = neutral("sum", op.operands[1])
+        updates = Reach(1, first, last - first + 1, nothing_)
+        yield Factor(
+            whole[dim] // window.stride,
+            (dim, dim, None),
+            (dim,),
+            reach=(operand, updates),
+        )
+
+
+# Dimensions along which the result is cut out of a larger one.
+_CUT_OUT = "partir.cut_out"
+
+
+def _sources(window: Window) -> tuple[int, int]:
+    """Windows, counted from the i-th, that reach into the i-th stride of the input."""
+    first = -((window.size - 1 - window.low) // window.stride)
+    return first, (window.stride - 1 + window.low) // window.stride
+
+
+def _adds(region: Lambda, dtype: str) -> bool:
+    return common_monoid(region, 1) == "sum" and dtype != "i1"
+
+
+def _never_chosen(op: Signature) -> str | None:
+    """What `select` prefers every number to, if it takes the largest or smallest."""
+    region = op.lambdas[0]
+    if len(region.ops) != 1 or region.ops[0].signature.name != "compare":
+        return None
+    (test,) = region.ops
+    direction = test.signature.attrs.get("comparison_direction", "")
+    straight = test.operands == region.arguments
+    larger = any(f" {name}>" in direction for name in ("GE", "GT"))
+    if not straight or not (larger or any(f" {n}>" in direction for n in ("LE", "LT"))):
+        return None
+    return identity("max" if larger else "min", op.operands[0])
+
+
+@local_attrs("select_and_scatter")
+def select_and_scatter_attrs(nest: Nest) -> dict[str, str]:
+    """What is read in windows has its padding in it."""
+    paddings = [[window.low, window.high] for window in _pooled(nest.signature)]
+    beside = window_dims(nest)
+    if not beside:
+        return nest.signature.attrs
+    for dim in beside:
+        paddings[dim] = [0, 0]
+    text = f"dense<{paddings}> : tensor<{len(paddings)}x2xi64>"
+    mark = {_CUT_OUT: i64_array(sorted(beside))}
+    return {**nest.signature.attrs, "padding": text, **mark}
+
+
+@local_form("select_and_scatter")
+def select_and_scatter_form(
+    nest: Nest, emitter: Emitter, operands: Sequence[Ssa]
+) -> tuple[Ssa, ...]:
+    """As large as what is read; then the tile is cut out."""
+    signature, beside = nest.signature, window_dims(nest)
+    made_type = nest.result_types[0]
+    shape, starts = list(made_type.shape), [0] * len(made_type.shape)
+    for dim in beside:
+        window = _pooled(signature)[dim]
+        shape[dim] = operands[0].type.shape[dim]
+        starts[dim] = window.low - _sources(window)[0] * window.stride
+    wide = made_type.with_shape(tuple(shape))
+    attrs = {name: text for name, text in nest.attrs.items() if name != _CUT_OUT}
+    (made,) = emitter.op(signature.kind, operands, (wide,), attrs, signature.lambdas)
+    return (sliced(emitter, made, starts, made_type.shape) if beside else made,)

@@ -18,7 +18,7 @@ from partir.simulate.kernels.kernel import Kernel, Kernels
 from partir.simulate.network.collectives import Network
 from partir.simulate.timeline import Event
 from partir.spmd.manual_collectives import ManualCollective
-from partir.spmd.program import Collective, Control
+from partir.spmd.program import EXCHANGE, Collective, Control
 
 COMPUTE, COMMUNICATION = "compute", "communication"
 
@@ -134,7 +134,7 @@ class Clock:
     def _collective(self, kernel: Kernel) -> Cost:
         op = kernel.op
         assert isinstance(op, Collective)
-        seconds = self.network.seconds(op.kind, op.axes, kernel.moved_bytes)
+        seconds = self._transfer(op, kernel.moved_bytes)
         packed = sum(map(self._packed_bytes, kernel.members))
         seconds += 2 * packed / self.device.memory_bytes_per_s
         return Cost(
@@ -144,6 +144,17 @@ class Clock:
             communication_seconds=seconds,
             collectives=len(kernel.members),
         )
+
+    def _transfer(self, op: Collective, moved: float) -> float:
+        """Time on the wire; an exchange is as many permutes as it has rounds."""
+        if op.kind != EXCHANGE:
+            return self.network.seconds(op.kind, op.axes, moved)
+        assert op.window is not None
+        rounds = len(op.window.plan[1])
+        if not rounds:
+            return 0.0
+        kind = "collective_permute"
+        return rounds * self.network.seconds(kind, op.axes, moved / rounds)
 
     def _written(self, moves: Sequence[ManualCollective]) -> Cost:
         """Collectives within an op, one after another as they were written."""

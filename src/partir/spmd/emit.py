@@ -11,7 +11,7 @@ from partir.ir.source import Location
 from partir.ir.types import TensorType
 from partir.ir.user_rule import FUNCTION_ID
 from partir.rules.local import Ssa, emit_default
-from partir.rules.masks import once_operands
+from partir.rules.masks import has_garbage, once_operands, without_garbage
 from partir.rules.nest import Nest
 from partir.rules.registry import form_hook
 from partir.spmd.opaque_functions import MakeText, OpaqueFunctions
@@ -111,6 +111,7 @@ class TextEmitter:
         """One iteration of an op's nest, on operands sliced as its loops need them."""
         template = self._template(nest)
         if template is None:
+            operands = without_garbage(nest, self, operands)
             operands = once_operands(nest, self, operands, splats)
             form = form_hook(nest.signature.kind) or emit_default
             return form(nest, self, operands)
@@ -126,7 +127,7 @@ class TextEmitter:
         signature = nest.signature
         own = signature.kind.startswith("partir.")  # no op but of ours
         formed = (nest.loops or own) and form_hook(signature.kind)
-        special = formed or FUNCTION_ID in signature.attrs
+        special = formed or FUNCTION_ID in signature.attrs or has_garbage(nest)
         template = None
         if not special and not any(loop.factor.once for loop in nest.loops):
             tail = op_tail(nest.operand_types, nest.result_types, nest.attrs)

@@ -30,9 +30,20 @@ from partir.rules.local import (
 )
 from partir.rules.monoids import nothing, reducer
 from partir.rules.nest import Nest
+from partir.rules.slices import window_of_whole
 from partir.spmd.emit import TextEmitter
 from partir.spmd.opaque_functions import MakeText
-from partir.spmd.program import SLICE, Block, Collective, Compute, Control, SpmdProgram
+from partir.spmd.padding import cut_tiles, pad_tiles
+from partir.spmd.program import (
+    EXCHANGE,
+    SLICE,
+    Block,
+    Collective,
+    Compute,
+    Control,
+    SpmdProgram,
+)
+from partir.spmd.windows import exchange
 from partir.spmd.wire_types import carried, restored
 
 # Beyond this many devices replica groups are spelled by mesh axes: MLIR checks every
@@ -190,6 +201,7 @@ class _Exporter(TextEmitter):
             "reduce_scatter": self._reduce_scatter,
             "all_to_all": self._all_to_all,
             "collective_permute": self._permute,
+            EXCHANGE: self._exchange,
         }[op.kind]
         if op.kind != SLICE:
             operand = carried(self, operand, op.monoid)
@@ -197,6 +209,10 @@ class _Exporter(TextEmitter):
         self.env[op.result] = restored(self, made, type_.dtype, op.monoid)
 
     def _all_slice(self, op: Collective, operand: Ssa, type_: TensorType) -> Ssa:
+        if op.window is not None:
+            extent, parts = op.window.extent, op.window.parts
+            return window_of_whole(self, operand, op.dim, extent, parts)
+        operand = pad_tiles(self, operand, op.dim, self._parts(op))
         index, whole = self.flat_index(op.axes), operand.type
         place = place_type(whole.shape[op.dim])
         size = constant(self, place, str(type_.shape[op.dim]))
@@ -204,9 +220,20 @@ class _Exporter(TextEmitter):
         starts = all_starts(self, whole, {op.dim: start})
         return sliced_at(self, operand, starts, type_.shape)
 
+    def _parts(self, op: Collective) -> tuple[int, ...]:
+        return tuple(self.mesh.axes[axis] for axis in op.axes)
+
     def _all_gather(self, op: Collective, operand: Ssa, type_: TensorType) -> Ssa:
         attrs = {"all_gather_dim": f"{op.dim} : i64", **self._group(op.axes)}
-        return self.op("stablehlo.all_gather", (operand,), (type_,), attrs)[0]
+        equal = self._grown(operand.type, op, op.dim)
+        (made,) = self.op("stablehlo.all_gather", (operand,), (equal,), attrs)
+        return cut_tiles(self, made, op.dim, type_.shape[op.dim], self._parts(op))
+
+    def _grown(self, type_: TensorType, op: Collective, dim: int) -> TensorType:
+        """A type with the tiles of all devices along a dimension."""
+        shape = list(type_.shape)
+        shape[dim] *= math.prod(self._parts(op))
+        return type_.with_shape(tuple(shape))
 
     def _all_reduce(self, op: Collective, operand: Ssa, type_: TensorType) -> Ssa:
         region = (reducer(op.monoid, type_.dtype),)
@@ -217,6 +244,7 @@ class _Exporter(TextEmitter):
         region = (reducer(op.monoid, type_.dtype),)
         attrs = {"scatter_dimension": f"{op.dim} : i64", **self._group(op.axes)}
         kind = "stablehlo.reduce_scatter"
+        operand = pad_tiles(self, operand, op.dim, self._parts(op))
         return self.op(kind, (operand,), (type_,), attrs, region)[0]
 
     def _all_to_all(self, op: Collective, operand: Ssa, type_: TensorType) -> Ssa:
@@ -227,7 +255,30 @@ class _Exporter(TextEmitter):
             "split_count": f"{size} : i64",
             **self._group(op.axes, global_ids=False),
         }
-        return self.op("stablehlo.all_to_all", (operand,), (type_,), attrs)[0]
+        parts = self._parts(op)
+        operand = pad_tiles(self, operand, op.to_dim, parts)
+        equal = list(type_.shape)
+        equal[op.dim] = operand.type.shape[op.dim] * size
+        made_type = type_.with_shape(tuple(equal))
+        (made,) = self.op("stablehlo.all_to_all", (operand,), (made_type,), attrs)
+        return cut_tiles(self, made, op.dim, type_.shape[op.dim], parts)
+
+    def _exchange(self, op: Collective, operand: Ssa, type_: TensorType) -> Ssa:
+        assert op.window is not None
+        groups = replica_groups(self.mesh, op.axes)
+
+        def send(part: Ssa, pairs: Sequence[tuple[int, int]]) -> Ssa:
+            sources, targets = np.array(pairs).T
+            devices = np.stack([groups[:, sources], groups[:, targets]], axis=-1)
+            attrs = {
+                "source_target_pairs": _numbers(devices.reshape(-1, 2)),
+                "channel_handle": self._next_channel(),
+            }
+            kind = "stablehlo.collective_permute"
+            return self.op(kind, (part,), (part.type,), attrs)[0]
+
+        place = self.flat_index(op.axes)
+        return exchange(self, operand, op.dim, op.window, place, send)
 
     def _permute(self, op: Collective, operand: Ssa, type_: TensorType) -> Ssa:
         def pairs() -> np.ndarray:
@@ -271,13 +322,7 @@ class _Exporter(TextEmitter):
     def _dense(self, alias: str, make: Callable[[], np.ndarray]) -> str:
         """Numbers of devices under an alias, made once."""
         if alias not in self.aliases:
-            values = make()
-            shape = "x".join(map(str, values.shape))
-            bits = values.astype("<i8").tobytes().hex().upper()
-            text = f'dense<"0x{bits}"> : tensor<{shape}xi64>'
-            if values.size == 1:
-                text = f"dense<{values.item()}> : tensor<{shape}xi64>"
-            self.aliases[alias] = text
+            self.aliases[alias] = _numbers(make())
         return alias
 
 
@@ -290,6 +335,14 @@ def alias_of(kind: str, *groups: Sequence[str]) -> str:
     '#pairs_a-b--b-a'
     """
     return f"#{kind}_{'--'.join('-'.join(axes) for axes in groups)}"
+
+
+def _numbers(values: np.ndarray) -> str:
+    shape = "x".join(map(str, values.shape))
+    if values.size == 1:
+        return f"dense<{values.item()}> : tensor<{shape}xi64>"
+    bits = values.astype("<i8").tobytes().hex().upper()
+    return f'dense<"0x{bits}"> : tensor<{shape}xi64>'
 
 
 def replica_groups(mesh: Mesh, axes: Sequence[str]) -> np.ndarray:

@@ -8,11 +8,11 @@ from partir.ir.types import tensor
 from partir.rules.identities import CONVERTED, EQUAL, cites
 from partir.rules.nest import Nest
 from partir.spmd.lifetimes import Lifetimes
-from partir.spmd.program import Collective, Compute, SpmdOp
+from partir.spmd.program import EXCHANGE, Collective, Compute, SpmdOp
 from partir.spmd.sweep import Sweep, collectives_of, reads_of
 
 _CONVERT = "stablehlo.convert"
-_MOVES = ("all_gather", "all_to_all", "collective_permute")
+_MOVES = ("all_gather", "all_to_all", "collective_permute", EXCHANGE)
 
 
 @cites(CONVERTED)
@@ -164,7 +164,7 @@ def merge_gathers(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
 def _key(op: Collective, operand: int | None = None) -> tuple[object, ...]:
     """Moves of one value that are the same."""
     value = op.operand if operand is None else operand
-    return op.kind, value, op.axes, op.dim, op.to_dim, op.order
+    return op.kind, value, op.axes, op.dim, op.to_dim, op.order, op.window
 
 
 def _siblings(ops: Sequence[SpmdOp], start: int, end: int) -> bool:

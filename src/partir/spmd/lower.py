@@ -21,7 +21,11 @@ from partir.rules.monoids import additive
 from partir.rules.nest import Nest, Tiling
 from partir.rules.traits import is_its_operand
 from partir.spmd.delay_sums import delay_carried_sums
+from partir.spmd.exchange import Window
+from partir.spmd.moves import Move
 from partir.spmd.program import (
+    EXCHANGE,
+    SLICE,
     Block,
     Cause,
     Collective,
@@ -30,7 +34,7 @@ from partir.spmd.program import (
     SpmdOp,
     SpmdProgram,
 )
-from partir.spmd.reshard import plan
+from partir.spmd.reshard import joinable, plan
 
 
 def lower(state: State, out_tilings: Sequence[Tiling]) -> SpmdProgram:
@@ -45,7 +49,7 @@ def local_type(type_: TensorType, tiling: Tiling, mesh: Mesh) -> TensorType:
     shape = list(type_.shape)
     for dim, axes in enumerate(tiling):
         for axis in axes:
-            shape[dim] //= mesh.axes[axis]
+            shape[dim] = -(-shape[dim] // mesh.axes[axis])
     return type_.with_shape(tuple(shape))
 
 
@@ -139,7 +143,8 @@ class _Lowering:
         if have == want:
             return value
         cause = Cause(source, self.program.producers.get(source), consumer)
-        for step in plan(have, want, self.mesh):
+        sizes = self.program.types[source].shape
+        for step in self.steps(sizes, have, want):
             result = self.value(source, step.after)
             order = step.after[step.dim] if step.kind == "collective_permute" else ()
             self.ops.append(
@@ -156,6 +161,15 @@ class _Lowering:
             )
             value = result
         return value
+
+    def steps(
+        self, sizes: tuple[int, ...], have: Tiling, want: Tiling
+    ) -> tuple[Move, ...]:
+        """Moves between tilings; short tiles are not put in another order."""
+        between = joinable(sizes, have, want, self.mesh)
+        if between == want:
+            return plan(have, want, self.mesh)
+        return plan(have, between, self.mesh) + plan(between, want, self.mesh)
 
     def arrive(self, value: int, source: int, tiling: Tiling) -> None:
         """A result, just made in `tiling`, goes to its home."""
@@ -188,6 +202,8 @@ class _Lowering:
                 home[v] if tilings[v] == need else self.use(v, need, index)
                 for v, need in zip(op.operands, nest.needs)  # noqa: B905 (often called)
             ]
+            if not nest.reads_windows
+            else [self.windowed(v, nest, i, index) for i, v in enumerate(op.operands)]
         )
         if is_its_operand(nest.signature):
             self.arrive(operands[0], op.results[0], nest.gives[0])
@@ -207,6 +223,33 @@ class _Lowering:
                 home[source] = value
             else:
                 self.arrive(value, source, given)
+
+    def windowed(self, source: int, nest: Nest, position: int, consumer: int) -> int:
+        """An operand as the loops read it, with what neighbours hold of its windows.
+
+        What is whole is sliced; so is what costs no more to gather.
+        """
+        have, aligned = self.tilings[source], list(nest.needs[position])
+        wanted: list[tuple[int, Window]] = []
+        for dim, extent in nest.windows[position]:
+            size = self.program.types[source].shape[dim]
+            window = Window(size, nest.parts(extent.axes), extent)
+            if not have[dim] or window.rows_sent >= window.rows_gathered:
+                aligned[dim] = ()
+            wanted.append((dim, window))
+        value = self.use(source, tuple(aligned), consumer)
+        cause = Cause(source, self.program.producers.get(source), consumer)
+        for dim, window in wanted:
+            kind = EXCHANGE if aligned[dim] else SLICE
+            shape, type_ = list(self.types[value].shape), self.types[value]
+            shape[dim] = window.extent.length
+            result = self.new(type_.with_shape(tuple(shape)))
+            axes = window.extent.axes
+            self.ops.append(
+                Collective(kind, value, result, axes, cause, dim, window=window)
+            )
+            value = result
+        return value
 
     def reduced(self, value: int, source: int, index: int, position: int) -> int:
         """A result with the reductions that its loops leave, spread if made once."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from partir.ir.printer import attrs_text
+from partir.partition.core_text import window_text
 from partir.rules.nest import Tiling
 from partir.spmd.program import Block, Collective, Compute, SpmdOp, SpmdProgram
 
@@ -60,6 +61,9 @@ def _head(program: SpmdProgram, op: SpmdOp) -> str:
         return f"all_to_all {op.dim}->{op.to_dim} {axes}"
     if op.kind == "collective_permute":
         return f"collective_permute {op.dim} {axes}->{{{','.join(op.order)}}}"
+    if op.window is not None:
+        shown = window_text(op.window.extent).replace("%r", "%")
+        return f"{op.kind} {op.dim} {axes} [{shown}]"
     where = f" {op.dim}" if op.dim >= 0 else ""
     monoid = f" {op.monoid}" if op.monoid else ""
     return f"{op.kind}{monoid}{where} {axes}"

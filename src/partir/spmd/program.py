@@ -16,9 +16,11 @@ from partir.ir.core import Program
 from partir.ir.types import TensorType
 from partir.mesh import Mesh
 from partir.rules.nest import Nest, Tiling
+from partir.spmd.exchange import Window
 from partir.spmd.manual_collectives import KINDS as KINDS, manual_collectives
 
 SLICE = "all_slice"
+EXCHANGE = "exchange"
 
 
 class Cause(NamedTuple):
@@ -65,7 +67,8 @@ class Collective(NamedTuple):
     """Communication, or a slice of what is there (`all_slice`).
 
     `dim` is the dimension gathered, sliced or scattered; all_to_all moves `axes` from
-    `dim` to `to_dim`; collective_permute reorders `axes` of `dim` into `order`.
+    `dim` to `to_dim`; collective_permute reorders `axes` of `dim` into `order`. An
+    exchange turns tiles along `dim` into windows; so does a slice of a whole dimension.
     """
 
     kind: str
@@ -78,6 +81,7 @@ class Collective(NamedTuple):
     order: tuple[str, ...] = ()
     monoid: str = ""
     after: int = -1  # a value that must be there first; none if negative
+    window: Window | None = None
 
     @property
     def operands(self) -> tuple[int, ...]:
@@ -125,7 +129,11 @@ class SpmdProgram:
         counts = dict.fromkeys(KINDS, 0)
         for op, trips in self.walk():
             if isinstance(op, Collective):
-                if op.kind != SLICE:
+                if op.kind == EXCHANGE:
+                    assert op.window is not None
+                    permutes = len(op.window.plan[1])
+                    counts["collective_permute"] += trips * permutes * times(op)
+                elif op.kind != SLICE:
                     counts[op.kind] += trips * times(op)
             elif isinstance(op, Compute) and op.nest.signature.lambdas:
                 for move in manual_collectives(op.nest.signature):
@@ -148,6 +156,10 @@ class SpmdProgram:
 
     def bytes_sent(self, op: Collective) -> int:
         """Bytes that one device sends for a collective."""
+        if op.kind == EXCHANGE:
+            assert op.window is not None
+            type_ = self.types[op.operand]
+            return op.window.rows_sent * type_.bytes // type_.shape[op.dim]
         size = math.prod(self.mesh.axes[axis] for axis in op.axes)
         whole = max(self.types[op.operand].bytes, self.types[op.result].bytes)
         return _sent(op.kind, whole, size)

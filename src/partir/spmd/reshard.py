@@ -7,6 +7,7 @@ by all_to_all; a change of order is a collective_permute; the rest is gathered.
 
 from __future__ import annotations
 
+import math
 from functools import cache
 
 from partir.mesh import Mesh
@@ -42,6 +43,27 @@ def plan(
     if mesh is None or len(moves) < 2 or {m.kind for m in moves} == {"all_slice"}:
         return tuple(moves)
     return cheapest(source, target, mesh, tuple(moves))
+
+
+@cache
+def joinable(
+    sizes: tuple[int, ...], source: Tiling, target: Tiling, mesh: Mesh
+) -> Tiling:
+    """The target, but for dimensions with short tiles that must lose and gain axes.
+
+    Tiles of such a dimension lie otherwise in every order of its axes: what it loses
+    is gathered before anything is gained.
+
+    >>> joinable((7,), (("B", "M"),), (("M", "B"),), Mesh({"B": 2, "M": 3}))
+    ((),)
+    """
+    made = []
+    for size, have, want in zip(sizes, source, target, strict=True):
+        common = _common(have, want)
+        parts = math.prod(mesh.axes[axis] for axis in {*have, *want})
+        loses = len(have) > common and len(want) > common
+        made.append(want[:common] if loses and size % parts else want)
+    return tuple(made)
 
 
 def _with(tiling: Tiling, dim: int, axes: tuple[str, ...]) -> Tiling:

@@ -42,12 +42,12 @@ def scatter_reduced_slices(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[Spmd
     """
     moves = collectives_of(ops)
     sums = {op.result for op in moves if op.kind == "all_reduce"}
-    if not any(op.operand in sums for op in moves if op.kind == SLICE):
+    if not any(op.operand in sums for op in moves if _is_slice(op)):
         return ops
     made: list[SpmdOp | None] = []
     reduced: dict[int, int] = {}  # result of an all_reduce -> its place
     for op in ops:
-        if isinstance(op, Collective) and op.kind == SLICE and op.operand in reduced:
+        if isinstance(op, Collective) and _is_slice(op) and op.operand in reduced:
             before = made[reduced[op.operand]]
             assert isinstance(before, Collective)
             if sweep.reads[op.operand] == 1:
@@ -60,6 +60,10 @@ def scatter_reduced_slices(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[Spmd
             reduced[op.result] = len(made)
         made.append(op)
     return [op for op in made if op is not None]
+
+
+def _is_slice(op: Collective) -> bool:
+    return op.kind == SLICE and op.window is None
 
 
 def _is_all_reduce(op: SpmdOp | None) -> bool:

@@ -19,14 +19,25 @@ from collections.abc import Sequence
 
 from partir.errors import PartirError
 from partir.ir.core import Op, Region
-from partir.ir.types import tensor
+from partir.ir.types import TensorType, tensor
 from partir.partition.state import State
-from partir.rules.local import INDEX, Ssa, binary, constant, tile_starts
-from partir.rules.monoids import OPS, anything, neutral
+from partir.rules.local import (
+    INDEX,
+    Ssa,
+    binary,
+    constant,
+    selected,
+    sliced,
+    tile_starts,
+)
+from partir.rules.masks import rows_between, valid_rows
+from partir.rules.monoids import OPS, anything, garbage, neutral
 from partir.rules.nest import Nest
 from partir.rules.shape import slice_tile
+from partir.rules.slices import window_of_whole
 from partir.spmd.emit import TextEmitter
 from partir.spmd.opaque_functions import MakeText
+from partir.spmd.padding import divides
 
 
 def sequential_text(state: State, opaque: MakeText | None = None) -> str:
@@ -118,12 +129,22 @@ class _Sequential(TextEmitter):
         tested = [Ssa(self.fresh(), type_) for type_ in types]
         carried = [Ssa(self.fresh(), type_) for type_ in types]
         regions = [self.region(tested, condition), self.region(carried, body)]
-        return self.op("stablehlo.while", inits, types, regions=regions)[1:]
+        made = self.op("stablehlo.while", inits, types, regions=regions)[1:]
+        return tuple(
+            value
+            if value.type == type_
+            else sliced(self, value, [0] * len(type_.shape), type_.shape)
+            for value, type_ in zip(made, nest.signature.results, strict=True)
+        )
 
     def _starts(self, nest: Nest) -> list[Ssa]:
         """Whole results before the first iteration."""
         return [
-            constant(self, type_, neutral(monoid, type_) if monoid else anything(type_))
+            constant(
+                self,
+                _roomy(nest, position),
+                neutral(monoid, type_) if monoid else anything(type_),
+            )
             for position, type_ in enumerate(nest.signature.results)
             for monoid in [_monoid(nest, position)]
         ]
@@ -145,11 +166,18 @@ class _Sequential(TextEmitter):
     def _tiles(self, nest: Nest, operands: Sequence[Ssa]) -> list[Ssa]:
         """This iteration's part of each operand."""
         return [
-            slice_tile(nest, self, operand, position) if any(need) else operand
-            for position, (operand, need) in enumerate(
-                zip(operands, nest.needs, strict=True)
-            )
+            self._part(nest, operand, position)
+            for position, operand in enumerate(operands)
         ]
+
+    def _part(self, nest: Nest, value: Ssa, position: int) -> Ssa:
+        """Windows of the whole value, garbage outside of it."""
+        for dim, axes in enumerate((*nest.needs, *nest.gives)[position]):
+            if axes:
+                extent = nest.extent(position, dim)
+                parts, outside = nest.parts(axes), garbage(value.type)
+                value = window_of_whole(self, value, dim, extent, parts, outside)
+        return value
 
     def _merge(self, nest: Nest, position: int, whole: Ssa, made: Ssa) -> Ssa:
         """The whole result with this iteration's added."""
@@ -161,9 +189,34 @@ class _Sequential(TextEmitter):
             (made,) = self.op(OPS[monoid], (so_far, made), (made.type,))
         if not tiled:
             return made
+        made = self._existing(nest, place, whole, made)
         starts = tile_starts(nest, self, place)
         kind = "stablehlo.dynamic_update_slice"
         return self.op(kind, (whole, made, *starts), (whole.type,))[0]
+
+    def _existing(self, nest: Nest, place: int, whole: Ssa, made: Ssa) -> Ssa:
+        """A tile with what was there behind its end, if it is short."""
+        size = nest.signature.results[place - len(nest.signature.operands)].shape
+        tiling = nest.gives[place - len(nest.signature.operands)]
+        for dim, axes in enumerate(tiling):
+            if not axes or divides(size[dim], nest.parts(axes)):
+                continue
+            length = valid_rows(self, size[dim], axes, nest.parts(axes))
+            inside = rows_between(self, made, dim, None, length)
+            made = selected(self, inside, made, slice_tile(nest, self, whole, place))
+        return made
+
+
+def _roomy(nest: Nest, position: int) -> TensorType:
+    """A result's type with room for whole tiles."""
+    type_, place = nest.signature.results[position], len(nest.signature.operands)
+    shape = list(type_.shape)
+    for dim, axes in enumerate(nest.gives[position]):
+        if axes:
+            extent = nest.extent(place + position, dim)
+            last = max(extent.starts(nest.parts(axes)))
+            shape[dim] = max(shape[dim], last + extent.length)
+    return type_.with_shape(tuple(shape))
 
 
 def _monoid(nest: Nest, position: int) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from partir.ir.garbage import collection_paused
+from partir.mesh import Mesh
 from partir.partition.state import State
 from partir.rules.nest import Tiling
 from partir.spmd.lower import lower
@@ -17,11 +18,30 @@ def lower_state(state: State) -> SpmdProgram:
 
 
 def out_tilings(state: State) -> list[Tiling]:
-    """A result that succeeds an argument is tiled as that is; others as at home."""
+    """A result that succeeds an argument is tiled as that is; others as at home.
+
+    Arrays have equal tiles: axes that leave a short one are gathered.
+    """
     program = state.graph.program
     succeeds = {
         tie.sources[0]: tie.targets[0] for tie in program.ties if tie.owner is None
     }
+    values = [succeeds.get(port.value, port.value) for port in program.results]
     return [
-        state.tilings[succeeds.get(port.value, port.value)] for port in program.results
+        tuple(
+            _equal(size, axes, state.mesh)
+            for size, axes in zip(
+                program.types[value].shape, state.tilings[value], strict=True
+            )
+        )
+        for value in values
     ]
+
+
+def _equal(size: int, axes: tuple[str, ...], mesh: Mesh) -> tuple[str, ...]:
+    """The axes, major first, that cut a dimension into equal tiles."""
+    for count, axis in enumerate(axes):
+        if size % mesh.axes[axis]:
+            return axes[:count]
+        size //= mesh.axes[axis]
+    return axes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -39,7 +38,8 @@ class Sweep:
     def tiled(self, type_: TensorType, dim: int, axes: tuple[str, ...]) -> TensorType:
         """A type with one dimension divided over more axes."""
         shape = list(type_.shape)
-        shape[dim] //= math.prod(self.program.mesh.axes[axis] for axis in axes)
+        for axis in axes:
+            shape[dim] = -(-shape[dim] // self.program.mesh.axes[axis])
         return type_.with_shape(tuple(shape))
 
 

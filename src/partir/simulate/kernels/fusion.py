@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator
 from itertools import chain
 
+from partir.ir.types import TensorType
 from partir.rules.traits import Role
 from partir.simulate.device.fusion_policy import FusionPolicy
 from partir.simulate.kernels.facts import Facts, facts_of
@@ -208,7 +209,7 @@ class Fuser:
     def _other(self, op: SpmdOp, leaves: Leaves) -> Kernel:
         reads = dict.fromkeys(self._bases(_joined(leaves, op.operands)))
         if isinstance(op, Collective):
-            count = max(self.types[op.operand].bytes, self.types[op.result].bytes)
+            count = _moved_bytes(op, self.types[op.operand], self.types[op.result])
             elements = math.prod(self.types[op.result].shape)
             flops = elements if op.kind == "all_reduce" else 0
             return Kernel(
@@ -221,6 +222,13 @@ class Fuser:
             for kernel in block.kernels:
                 reads.update(dict.fromkeys(v for v in kernel.reads if v not in own))
         return Kernel(op, tuple(reads), op.results, inner=inner)
+
+
+def _moved_bytes(op: Collective, operand: TensorType, result: TensorType) -> int:
+    """Bytes of a collective's whole; of an exchange, what a device sends."""
+    if op.window is None:
+        return max(operand.bytes, result.bytes)
+    return op.window.rows_sent * operand.bytes // max(operand.shape[op.dim], 1)
 
 
 def _work(
