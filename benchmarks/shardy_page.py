@@ -54,11 +54,12 @@ An op may do more in one dimension and less in another, and then counts twice.
 """
 
 _MORE = {
-    "convolution": "parts of the kernel, and spatial dimensions whose windows stay "
-    "within a tile, without an exchange",
+    "concatenate": "the joined dimension, in windows",
+    "convolution": "parts of the kernel; space without an exchange where windows stay "
+    "within a tile",
     "dynamic_slice": "one element of a tiled dimension: masked, then summed",
     "slice": "one element: masked, then summed; every n-th without an exchange",
-    "pad": "the same around every element, without an exchange",
+    "pad": "the same around every element, without an exchange; other sizes in windows",
     "reduce_window": "windows side by side without an exchange; one over all: a sum",
     "scatter": "dimensions that windows cover in part, or that no index addresses",
     "select_and_scatter": "windows side by side, without an exchange",
@@ -157,6 +158,7 @@ def _reason(op: Signature) -> str:
     return {
         "convolution": "input and kernel go together only if they are equally long",
         "pad": "elements come to lie in other tiles, though the size stays",
+        "reduce_window": "windows are as long as the input",
     }[op.name]
 
 

@@ -114,7 +114,13 @@ def compared(op: Signature, answer: str | None) -> Verdict:
     rule = Rule.parse(answer)
     tileable = list(rule.tileable(reshape=op.name == "reshape"))
     local = {rule.key(n) for n in tileable if not rule.is_("permutation", n)}
-    more = tuple(f for f in nest.factors if _key(f) not in local)
+    exchanged = [rule.key(n) for n in tileable if rule.is_("permutation", n)]
+    more = tuple(
+        factor
+        for factor in nest.factors
+        if _key(factor) not in local
+        and not (factor.reach and any(_covers(_key(factor), key) for key in exchanged))
+    )
     less = tuple(n for n in tileable if not _reached(nest, rule, n))
     return Verdict(op, rule_text(op), rule, more, less)
 

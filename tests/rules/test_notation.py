@@ -97,21 +97,21 @@ WRITTEN = [
         "8x6x4xf32, 3x4x2xf32 -> 8x6x2xf32",
         _CONVOLUTION.format(1, 1, 1),
         "",
-        "(a, _, c), (d, c, b) -> (a, _, b) sum=c sum=d",
+        "(a, ~d, c), (e, c, b) -> (a, d, b) sum=c sum=e",
     ),
     (
         "convolution",
         "8x6x4xf32, 3x2x6xf32 -> 8x6x6xf32",
         _CONVOLUTION.format(1, 2, 1),
         "",
-        "(a, _, b), (c, _, b) -> (a, _, b) sum=c",
+        "(a, ~c, b), (d, _, b) -> (a, c, b) sum=d",
     ),
     (
         "convolution",
         "8x6x4xf32, 3x4x6xf32 -> 4x6x6xf32",
         _CONVOLUTION.format(1, 1, 2),
         "",
-        "(a, _, b), (c, b, a) -> (_, _, a) sum=b sum=c",
+        "(a, ~c, b), (d, b, a) -> (_, c, a) sum=b sum=d",
     ),
     (
         "dot_general",
@@ -210,7 +210,7 @@ WRITTEN = [
         "4x6xf32, f32 -> 4x5xf32",
         "window_dimensions = array<i64: 1, 2>",
         _ADD,
-        "(a, _), () -> (a, _)",
+        "(a, ~b), () -> (a, b)",
     ),
     (
         "reduce_window",

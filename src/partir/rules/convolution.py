@@ -132,7 +132,8 @@ def _kernel_along(op: Signature, dims: Dims, number: int, monoid: str) -> Factor
     as_long = window.plain and window.size * window.dilation == op.operands[0].shape[x]
     if as_long and not backward:
         return Factor(window.size, (x, k), (None,), monoid)
-    if window.size <= count or window.base_dilation > 1:
+    apart = _independent(window, op.operands[0].shape[x], count) > 1
+    if apart or window.size <= count or window.base_dilation > 1:
         return Factor(window.size, (None, k), (None,), monoid)
     stride, first = window.dilation, -window.low
     if backward:
