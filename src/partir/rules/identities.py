@@ -196,6 +196,19 @@ TILED = _identity(
     "gather(slice x) = x",
     "any type, any tuples of axes: a value is the same in every layout",
 )
+BESIDE = _identity(
+    "beside",
+    "f(x)[tile] = f(x[window])",
+    "any type; the window holds all that the tile is made of, and outside of the value "
+    "what the op would read there",
+)
+SHORT = _identity(
+    "short",
+    "reduce(x) = reduce(tile, …, short tile followed by the identity)",
+    "any reduction with an identity; both sides of a product; elsewhere what is behind "
+    "the end is cut off before it counts",
+    ZEROS,
+)
 CONVERTED = _identity(
     "converted",
     "convert(gather x) = gather(convert x)",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from partir.ir.types import tensor
-from partir.rules.identities import ONCE, cites
+from partir.rules.identities import BESIDE, ONCE, SHORT, cites
 from partir.rules.local import (
     INDEX,
     Emitter,
@@ -60,6 +60,7 @@ def has_garbage(nest: Nest) -> bool:
     return known
 
 
+@cites(BESIDE, SHORT)
 def without_garbage(nest: Nest, emitter: Emitter, operands: Sequence[Ssa]) -> list[Ssa]:
     """Operands with what does not exist replaced by what does not count."""
     made = list(operands)

@@ -16,13 +16,12 @@ from partir.ir.types import TensorType
 from partir.mesh import Mesh
 from partir.partition.state import State
 from partir.rules.host import runs_once
-from partir.rules.identities import PARTS, PIECES, TILED, cites
+from partir.rules.identities import BESIDE, PARTS, PIECES, TILED, cites
 from partir.rules.monoids import additive
 from partir.rules.nest import Nest, Tiling
 from partir.rules.traits import is_its_operand
 from partir.spmd.delay_sums import delay_carried_sums
 from partir.spmd.exchange import Window
-from partir.spmd.moves import Move
 from partir.spmd.program import (
     EXCHANGE,
     SLICE,
@@ -35,6 +34,7 @@ from partir.spmd.program import (
     SpmdProgram,
 )
 from partir.spmd.reshard import joinable, plan
+from partir.spmd.reshard_steps import Step
 
 
 def lower(state: State, out_tilings: Sequence[Tiling]) -> SpmdProgram:
@@ -164,7 +164,7 @@ class _Lowering:
 
     def steps(
         self, sizes: tuple[int, ...], have: Tiling, want: Tiling
-    ) -> tuple[Move, ...]:
+    ) -> tuple[Step, ...]:
         """Moves between tilings; short tiles are not put in another order."""
         between = joinable(sizes, have, want, self.mesh)
         if between == want:
@@ -224,6 +224,7 @@ class _Lowering:
             else:
                 self.arrive(value, source, given)
 
+    @cites(BESIDE)
     def windowed(self, source: int, nest: Nest, position: int, consumer: int) -> int:
         """An operand as the loops read it, with what neighbours hold of its windows.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from partir.rules.identities import SHORT, cites
 from partir.rules.local import Emitter, Ssa, padded, sliced
 from partir.rules.monoids import identity
 from partir.rules.reach import tile_sizes
@@ -19,6 +20,7 @@ def divides(size: int, parts: Sequence[int]) -> bool:
     return size % math.prod(parts) == 0
 
 
+@cites(SHORT)
 def pad_tiles(emitter: Emitter, value: Ssa, dim: int, parts: Sequence[int]) -> Ssa:
     """A dimension as equal tiles one after the other, garbage in what is short."""
     size = value.type.shape[dim]

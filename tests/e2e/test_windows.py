@@ -1,0 +1,194 @@
+"""Shifts, windows and sizes that don't divide: as on one device, without gathering.
+
+Each mesh runs many functions in one program, since compiling is what takes time. The
+sequential meaning, where what lies outside of a value is nan, is compared as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import Array, lax
+
+import partir
+from partir.spmd.sequential import sequential_text
+from tests.e2e.compare import QUICK
+from tests.rules.tiles import run as run_text
+
+pytestmark = pytest.mark.usefixtures("x64")
+
+Function = Callable[[Array], Array]
+
+
+def _pad(low: int, high: int, interior: int) -> Function:
+    return lambda x: lax.pad(x, 0.5, ((0, 0, 0), (low, high, interior), (0, 0, 0)))
+
+
+MOVES: dict[str, Function] = {
+    "cut": lambda x: x[:, :-1],
+    "shift": lambda x: x[:, 1:] - x[:, :-1],
+    "some": lambda x: x[:, 3:17] * 2,
+    "every third": lambda x: x[:, 1:20:3],
+    "joined": lambda x: jnp.concatenate([x[:, 3:17], x[:, 1:-2] * 2], 1),
+    "turned": lambda x: x[:, 1:-2][:, ::-1],
+    "token": lambda x: jnp.concatenate([jnp.ones((2, 3, 3)), x], 1),
+    "padded": _pad(2, 3, 0),
+    "shifted": _pad(3, -2, 0),
+    "spread": _pad(1, 2, 1),
+    "spread, cut": _pad(-1, -2, 2),
+}
+JOINS: dict[str, Function] = {
+    "sum": lambda x: x[:, 1:-4].sum(1),
+    "maximum": lambda x: x[:, 1:].max(1),
+    "product": lambda x: jnp.einsum("blc,bld->cd", x[:, :-1], x[:, 1:]),
+}
+MESHES = [{"X": 8}, {"X": 2, "Y": 3}, {"X": 2, "Y": 2, "Z": 2}]
+
+
+def values(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=shape)
+
+
+def partitioned(
+    function: Callable[..., Any], mesh: dict[str, int], *args: np.ndarray, dim: int = 1
+) -> partir.Partitioned:
+    """Partitioned along one dimension of `x` over all axes, and compared."""
+    tactics = [partir.ManualPartition({"x": dim}, axis=axis) for axis in mesh]
+    record = partir.partition(function, mesh, tactics, args=args)
+    want = jax.tree.leaves(jax.jit(function)(*args))
+    got = jax.tree.leaves(record.compile()(*args))
+    program = record.program
+    types = [program.types[port.value] for port in program.results]
+    text = sequential_text(record.steps[-1].state)
+    one_by_one = run_text(text, types, [np.asarray(arg) for arg in args])
+    for one in (got, one_by_one):
+        for a, b in zip(one, want, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+    return record
+
+
+@pytest.mark.identity("beside", "short")
+@pytest.mark.parametrize("mesh", MESHES, ids=str)
+def test_moves_and_what_joins_them(mesh: dict[str, int]) -> None:
+    functions = [*MOVES.values(), *JOINS.values()]
+
+    def both(x: Array) -> Any:
+        def loss(x: Array) -> Array:
+            return sum((jnp.sum(jnp.sin(f(x))) for f in functions), jnp.zeros(()))
+
+        return [jnp.sin(f(x)) for f in functions], jax.grad(loss)(x)
+
+    record = partitioned(both, mesh, values(2, 24, 3))
+    assert record.collectives["collective_permute"] > 0
+
+
+def _convolve(x: Array, w: Array, stride: int = 1, **more: Any) -> Array:
+    pad, dilate = more.get("pad", (1, 1)), more.get("dilate", (1, 1))
+    return lax.conv_general_dilated(
+        x,
+        w,
+        (stride, 1),
+        (pad, (1, 1)),
+        lhs_dilation=(dilate[0], 1),
+        rhs_dilation=(dilate[1], 1),
+        dimension_numbers=("NHWC", "HWIO", "NHWC"),
+        feature_group_count=x.shape[-1] // w.shape[2],
+    )
+
+
+def _pooled(x: Array, size: int, stride: int, pad: tuple[int, int]) -> Array:
+    pads = ((0, 0), pad, (0, 0), (0, 0))
+    window, strides = (1, size, 2, 1), (1, stride, 1, 1)
+    return lax.reduce_window(x, -jnp.inf, lax.max, window, strides, pads)
+
+
+CONVOLUTIONS: list[Callable[[Array, Array], Array]] = [
+    _convolve,
+    lambda x, w: _convolve(x, w, 2),
+    lambda x, w: _convolve(x, w, pad=(2, 0)),
+    lambda x, w: _convolve(x, w, pad=(0, 0)),
+    lambda x, w: _convolve(x, w, pad=(-1, 0)),
+    lambda x, w: _convolve(x, w, pad=(2, 2), dilate=(1, 2)),
+    lambda x, w: _convolve(x, w, pad=(1, 2), dilate=(2, 1)),
+    lambda x, w: _convolve(x, w[:, :, :1]),
+    lambda x, w: _pooled(x, 3, 2, (0, 1)),
+    lambda x, w: _pooled(x, 3, 1, (1, 1)),
+    lambda x, w: _pooled(x, 2, 3, (0, 0)),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mesh", MESHES[:2], ids=str)
+def test_windows_that_slide(mesh: dict[str, int]) -> None:
+    def both(x: Array, w: Array) -> Any:
+        def loss(x: Array, w: Array) -> Array:
+            made = [f(x, w) for f in CONVOLUTIONS]
+            return sum((jnp.sum(jnp.sin(y)) for y in made), jnp.zeros(()))
+
+        return [f(x, w) for f in CONVOLUTIONS], jax.grad(loss, (0, 1))(x, w)
+
+    record = partitioned(both, mesh, values(1, 24, 3, 2), values(3, 3, 2, 2))
+    assert record.collectives["collective_permute"] > 0
+
+
+def test_a_halo_is_two_permutes_of_the_boundary() -> None:
+    x, w = values(1, 64, 4, 2), values(3, 3, 2, 2)
+    record = partitioned(_convolve, {"X": 4}, x, w)
+    assert record.collectives["collective_permute"] == 2
+    assert sum(record.collectives.values()) == 2
+    assert record.bytes_communicated == 2 * x[:, :1].nbytes
+    assert "exchange 1 {X} [%X*16-1 : +18]" in record.spmd_text()
+    assert "window 1 %x[%rX*16-1 : +18]" in record.core_text()
+
+
+def test_a_loss_shifted_by_one_is_summed_in_parts() -> None:
+    """What is cut off is the end of the last tile: nothing moves, nothing is whole."""
+
+    def loss(x: Array, w: Array) -> Array:
+        return jnp.sum(jnp.tanh(x[:, :-1] @ w))
+
+    record = partitioned(loss, {"X": 4}, values(2, 16, 3), values(3, 5))
+    assert record.collectives["all_reduce"] == sum(record.collectives.values()) == 1
+    assert not record.replicated_ops
+
+
+@pytest.mark.identity("beside", "short")
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "bool", "bfloat16", "complex128"])
+def test_edges_of_types(dtype: str) -> None:
+    """Sums wrap around and nan stays where it is, whatever lies behind the end."""
+    x = np.arange(24).reshape(2, 12) * 37 % 251
+    x = x.astype(jnp.dtype(dtype))
+    if dtype == "bfloat16":
+        x[0, :4] = -0.0, np.inf, np.nan, -np.inf
+
+    def function(x: Array) -> Any:
+        shifted = jnp.concatenate([x[:, 1:], x[:, :2]], 1)
+        most = () if x.dtype == np.complex128 else (jnp.max(shifted[:, :-2], 1),)
+        return shifted[:, ::-1], jnp.sum(x[:, 2:], 1, dtype=x.dtype), *most
+
+    tactic = partir.ManualPartition({"x": 1}, axis="X")
+    got = partir.jit(function, {"X": 4}, [tactic], compiler_options=QUICK)(x)
+    want = jax.jit(function)(x)
+    for a, b in zip(got, want, strict=True):
+        wide = np.complex128 if dtype.startswith("complex") else np.float64
+        a, b = np.asarray(a).astype(wide), np.asarray(b).astype(wide)
+        np.testing.assert_allclose(a, b, rtol=1e-2 if dtype == "bfloat16" else 0)
+
+
+def test_an_uneven_argument_is_whole_and_cut_for_nothing() -> None:
+    """Callers' arrays have equal tiles; what is computed of them may be short."""
+
+    def function(x: Array, y: Array) -> Array:
+        return jnp.sum(jnp.sin(x[:, :-1] * y))
+
+    tactic = partir.ManualPartition({"x": 1}, axis="X")
+    x, y = values(2, 16), values(2, 15)
+    record = partir.partition(function, {"X": 4}, [tactic], args=(x, y))
+    assert record.in_specs[1] == jax.sharding.PartitionSpec()
+    assert record.collectives["all_reduce"] == sum(record.collectives.values()) == 1
+    np.testing.assert_allclose(record.compile()(x, y), function(x, y), rtol=1e-12)
