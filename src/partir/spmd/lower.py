@@ -34,7 +34,7 @@ from partir.spmd.program import (
     SpmdProgram,
 )
 from partir.spmd.reshard import joinable, plan
-from partir.spmd.reshard_steps import Step
+from partir.spmd.reshard_steps import ReshardStep
 
 
 def lower(state: State, out_tilings: Sequence[Tiling]) -> SpmdProgram:
@@ -164,7 +164,7 @@ class _Lowering:
 
     def steps(
         self, sizes: tuple[int, ...], have: Tiling, want: Tiling
-    ) -> tuple[Step, ...]:
+    ) -> tuple[ReshardStep, ...]:
         """Moves between tilings; short tiles are not put in another order."""
         between = joinable(sizes, have, want, self.mesh)
         if between == want:
