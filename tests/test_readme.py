@@ -34,7 +34,8 @@ def test_links_lead_somewhere() -> None:
     import re
 
     for page in (README, *README.parent.glob("docs/*.md")):
-        targets = re.findall(r"\]\(([^)#]+)(#[^)]*)?\)", page.read_text("utf-8"))
+        text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.M | re.S)
+        targets = re.findall(r"\]\(([^)#]+)(#[^)]*)?\)", text)
         local = [target for target, _ in targets if "://" not in target]
         missing = [target for target in local if not (page.parent / target).exists()]
         assert not missing, f"{page.name}: {missing}"

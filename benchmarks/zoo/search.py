@@ -52,6 +52,4 @@ def gumbel_muzero() -> Case:
 
     batch = floats(0, BATCH, WIDTH), jax.random.PRNGKey(0)
     schedule = tactics({"batch/0": 0}, {"params/dynamics": 1})
-    # The state's width, which M tiles, is where the action is appended to it.
-    whole = frozenset({"stablehlo.concatenate"})
-    return training_case(loss, drawn(structs), batch, schedule, whole)
+    return training_case(loss, drawn(structs), batch, schedule)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -66,8 +67,8 @@ LAYER = {
 PARAMS = {"table": shape(64, 32), "layers": [LAYER] * 8}
 
 
-def language_model(params: Any, tokens: Any) -> Any:
-    """Eight layers; the last position is cut off after the fifth."""
+def language_model(params: Any, tokens: Any, cut: bool = False) -> Any:
+    """Eight layers; after the fifth, positions are sorted, or the last is cut off."""
     h = params["table"][tokens]
     for number, layer in enumerate(params["layers"]):
         q, k, v = (jnp.einsum("bsd,dhk->bshk", h, layer[name]) for name in "qkv")
@@ -76,7 +77,7 @@ def language_model(params: Any, tokens: Any) -> Any:
         h += jnp.einsum("bshk,hkd->bsd", mixed, layer["o"])
         h += jax.nn.relu(h @ layer["up"]) @ layer["down"]
         if number == 4:
-            h = h[:, :-1]
+            h = h[:, :-1] if cut else jnp.sort(h, 1)
     return h @ params["table"].T
 
 
@@ -100,17 +101,25 @@ def test_the_right_dimension_of_it() -> None:
     assert p.replicated_ops == ()
 
 
-def test_all_that_follows_a_slice() -> None:
+def test_nothing_is_whole_behind_a_slice() -> None:
+    args = PARAMS, shape(2, 64, dtype="int32")
+    schedule, cut = [tiled("A", tokens=1)], partial(language_model, cut=True)
+    p = partir.partition(cut, {"A": 8}, schedule, args=args, strict=True)
+    assert p.work < 1.1
+    assert p.replicated_ops == ()
+
+
+def test_all_that_follows_a_sort() -> None:
     args = PARAMS, shape(2, 64, dtype="int32")
     p = whole(language_model, 8, args, tokens=1)
     assert p.work == pytest.approx(3.5, rel=0.15)
-    assert places(p) == {"slice"}
+    assert places(p) == {"sort"}
     products = [op for op in p.replicated_ops if op.kind == "stablehlo.dot_general"]
     assert len(products) == 3 * 8 + 1
     assert {op.work for op in products} == {8.0}
     assert "no loop along the dimension that is tiled" in reason(p)
     assert p.replicated_ops[0].stopped_here
-    assert p.replicated_ops[0].kind == "stablehlo.slice"
+    assert p.replicated_ops[0].kind == "stablehlo.sort"
     assert products[0].stopped_source.file == __file__
 
 

@@ -133,7 +133,7 @@ def _kernel_along(op: Signature, dims: Dims, number: int, monoid: str) -> Factor
     if as_long and not backward:
         return Factor(window.size, (x, k), (None,), monoid)
     apart = _independent(window, op.operands[0].shape[x], count) > 1
-    if apart or window.size <= count or window.base_dilation > 1:
+    if apart or not 0 < count < window.size or window.base_dilation > 1:
         return Factor(window.size, (None, k), (None,), monoid)
     stride, first = window.dilation, -window.low
     if backward:
@@ -195,8 +195,9 @@ def _local_windows(nest: Nest, dims: Dims) -> dict[str, str]:
             rows, count = nest.operand_types[0].shape[x], nest.result_types[0].shape[y]
             paddings[number] = list(dims.windows[number].paddings_of(rows, count))
             beside.add(number)
-        elif factor.reach and factor.operands == (x, k):
+        elif factor.operands == (x, k) and factor.reduce:
             paddings[number] = [0, 0]
+            parts.add(number)
     attrs = {"padding": f"dense<{paddings}> : tensor<{len(paddings)}x2xi64>"}
     marks = ((_KERNEL_IN_PARTS, parts), (_READ_IN_WINDOWS, beside))
     attrs |= {mark: i64_array(sorted(found)) for mark, found in marks if found}

@@ -115,13 +115,14 @@ def windows(op: Signature, sizes: Sequence[int]) -> list[Window]:
 def reduce_window(op: Signature) -> Iterator[Factor]:
     """``(~i, k), () -> (i, _) sum=k``; in tiles where windows are side by side along i.
 
-    Along k one window covers all; there the initial value counts once, which it does
+    XLA leaves out what is padding, so that it is the identity in windows. Along k one
+    window covers all; there the initial value counts once, which it does
     not where it is padding too: a tile would have only its share of that.
     """
     count = len(op.results)
     inits = (None,) * count
     slide = windows(op, ints(op.attrs["window_dimensions"]))
-    monoid = common_monoid(op.lambdas[0], count)
+    adds = monoid = common_monoid(op.lambdas[0], count)
     if monoid not in IDEMPOTENT and not all(window.plain for window in slide):
         monoid = None
     once = tuple(range(count, 2 * count))
@@ -132,13 +133,14 @@ def reduce_window(op: Signature) -> Iterator[Factor]:
             yield Factor(whole[dim], operands, (None,) * count, monoid, once)
         elif window.side_by_side(whole[dim], results[dim]):
             yield Factor(results[dim], operands, (dim,) * count)
-        elif (beside := window.beside(whole[dim], results[dim], count)) is not None:
+        elif adds and (beside := window.beside(whole[dim], results[dim], "")):
             size, reach = beside
+            fills = (neutral(adds, operand) for operand in op.operands[:count])
             yield Factor(
                 size,
                 operands,
                 (dim,) * count,
-                reach=tuple(replace(reach, fill=count + n) for n in range(count)),
+                reach=tuple(replace(reach, fill=fill) for fill in fills),
                 loose=size == results[dim],
             )
 
