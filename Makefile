@@ -7,6 +7,7 @@
 SHELL = /bin/sh
 VENV = .venv
 BIN = $(VENV)/bin
+RUNTIME = $(VENV)/.runtime
 INSTALLED = $(VENV)/.installed
 WORKERS ?= 2
 
@@ -15,11 +16,12 @@ NEEDS = partir needs git, GNU make and Python 3.11 to 3.13 with venv: apt instal
 # Prints the version of a suitable interpreter, fails for any other.
 SUITABLE = import sys, venv, ensurepip; v = sys.version_info; v[:2] in {(3, 11), (3, 12), (3, 13)} or sys.exit(1); print(*v[:2], sep=".")
 
-.PHONY: help setup test demo lint format clean
+.PHONY: help setup runtime test test-jax demo lint format clean
 
 help:
 	@echo "make setup    create $(VENV) with everything that the other targets need"
 	@echo "make test     lint, then run the tests"
+	@echo "make test-jax VERSION=0.9.2   the tests on another jax, in an environment of its own"
 	@echo "make demo     partition and run a small transformer on 8 virtual devices"
 	@echo "make lint     ruff, mypy and the import contracts"
 	@echo "make format   apply ruff's fixes and formatting"
@@ -28,14 +30,18 @@ help:
 	@echo "PYTHON=python3.12 chooses the interpreter of $(VENV)."
 
 # If PYTHON is given and differs from the interpreter of .venv, .venv is made anew.
-setup:
-	@if [ -n "$(PYTHON)" ] && [ -e $(INSTALLED) ]; then \
-	    wanted=`$(PYTHON) -c '$(SUITABLE)' 2>/dev/null` || { echo "$(PYTHON) will not do. $(NEEDS)" >&2; exit 1; }; \
-	    [ "`$(BIN)/python -c '$(SUITABLE)' 2>/dev/null`" = "$$wanted" ] || rm -f $(INSTALLED); \
-	fi
+setup: runtime
 	@$(MAKE) --no-print-directory --silent $(INSTALLED)
 
-$(INSTALLED): pyproject.toml constraints.txt
+# What partir itself needs, which is enough for the demo.
+runtime:
+	@if [ -n "$(PYTHON)" ] && [ -e $(RUNTIME) ]; then \
+	    wanted=`$(PYTHON) -c '$(SUITABLE)' 2>/dev/null` || { echo "$(PYTHON) will not do. $(NEEDS)" >&2; exit 1; }; \
+	    [ "`$(BIN)/python -c '$(SUITABLE)' 2>/dev/null`" = "$$wanted" ] || rm -f $(RUNTIME) $(INSTALLED); \
+	fi
+	@$(MAKE) --no-print-directory --silent $(RUNTIME)
+
+$(RUNTIME): pyproject.toml constraints.txt
 	@case "$(MAKE_VERSION)" in [3-9].*) ;; *) echo "$(NEEDS)" >&2; exit 1;; esac
 	@command -v git >/dev/null || { echo "$(NEEDS)" >&2; exit 1; }
 	@for python in $${PYTHON:-python3 python3.13 python3.12 python3.11}; do \
@@ -48,16 +54,37 @@ $(INSTALLED): pyproject.toml constraints.txt
 	    echo "Creating $(VENV) with Python $$version"; \
 	    $$python -m venv --clear $(VENV); \
 	fi
-	@echo "Installing into $(VENV) (about a gigabyte the first time)"
+	@echo "Installing partir and what it needs into $(VENV)"
 	$(PIP) install --constraint constraints.txt hatchling
+	$(PIP) install --constraint constraints.txt --no-build-isolation --editable .
+	@touch $(RUNTIME)
+
+$(INSTALLED): $(RUNTIME)
+	@echo "Installing what the tests need into $(VENV) (several hundred megabytes the first time)"
 	$(PIP) install --constraint constraints.txt --no-build-isolation --editable ".[dev,frameworks,models]"
 	@touch $(INSTALLED)
 
 test: lint
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
-demo: setup
+demo: runtime
 	$(BIN)/partir demo
+
+# Another version of jax, in an environment of its own, with the frameworks that fit it.
+# A package that can't be installed beside this jax is left out, by name.
+JAX_VENV = .venv-jax-$(VERSION)
+JAX_PIP = $(JAX_VENV)/bin/python -m pip --disable-pip-version-check
+ADDITIONS = flax optax dm-haiku equinox jraph==0.0.6.dev0 mctx transformers==4.57.6
+
+test-jax: runtime
+	@[ -n "$(VERSION)" ] || { echo "say which: make test-jax VERSION=0.9.2" >&2; exit 1; }
+	@[ -e $(JAX_VENV)/bin/python ] || $(BIN)/python -m venv $(JAX_VENV)
+	$(JAX_PIP) install --quiet hatchling "jax==$(VERSION)" hypothesis==6.170.15 pytest==9.2.0 pytest-xdist==3.8.0
+	$(JAX_PIP) install --quiet --no-build-isolation --editable . "jax==$(VERSION)"
+	@for package in $(ADDITIONS); do \
+	    $(JAX_PIP) install --quiet "jax==$(VERSION)" "$$package" || echo "left out on jax $(VERSION): $$package"; \
+	done
+	$(JAX_VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 lint: setup
 	$(BIN)/ruff check .
@@ -70,5 +97,5 @@ format: setup
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-jax-* build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -414,6 +414,13 @@ def test_installed_program(folder: Path) -> None:
     assert piped.stderr == "a user's own output\n"
 
 
+def test_module_is_the_program_too() -> None:
+    told = subprocess.run(
+        [sys.executable, "-m", "partir", "--version"], capture_output=True, text=True
+    )
+    assert (told.returncode, told.stdout.strip()) == (0, partir.__version__)
+
+
 def test_demo_compares_shapes_of_all_kinds() -> None:
     from partir.cli.demo import _difference
 
