@@ -30,9 +30,9 @@ def gather(op: Signature) -> Iterator[Factor]:
     """
     lookup = gather_lookup(op)
     for dim, result, source in lookup.positions:
-        yield Factor(lookup.indices[dim], (source, dim), (result,))
+        yield Factor(lookup.indices[dim], (source, dim), (result,), loose=True)
     for dim, result in lookup.whole():
-        yield Factor(lookup.operand[dim], (dim, None), (result,))
+        yield Factor(lookup.operand[dim], (dim, None), (result,), loose=True)
     monoid = additive(op.results[0].dtype)
     for dim in lookup.single():
         yield Factor(lookup.operand[dim], (dim, None), (None,), monoid)

@@ -37,14 +37,23 @@ def scatter(op: Signature) -> Iterator[Factor]:
         operands = (into,) * count + (dim,) + (update,) * count
         size = lookup.indices[dim]
         if into is not None:
-            yield Factor(size, operands, (into,) * count)
+            yield Factor(size, operands, (into,) * count, loose=True)
         elif monoid:
-            yield Factor(size, operands, (None,) * count, monoid, tuple(range(count)))
+            once = tuple(range(count))
+            # Behind the end of a short tile, indices are equal and in no order.
+            loose = not _promises(op)
+            yield Factor(size, operands, (None,) * count, monoid, once, loose=loose)
     for dim, update in lookup.whole():
         operands = (dim,) * count + (None,) + (update,) * count
-        yield Factor(lookup.operand[dim], operands, (dim,) * count)
+        yield Factor(lookup.operand[dim], operands, (dim,) * count, loose=True)
     for dim in (*lookup.single(), *lookup.part()):
         yield Factor(lookup.operand[dim], (dim,) * count + unmoved, (dim,) * count)
+
+
+def _promises(op: Signature) -> bool:
+    """Whether indices are said to differ, or to be in order."""
+    names = ("unique_indices", "indices_are_sorted")
+    return any("true" in op.attrs.get(name, "") for name in names)
 
 
 @local_attrs("scatter")
