@@ -5,12 +5,14 @@ from __future__ import annotations
 import doctest
 import importlib
 import inspect
+import typing
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import partir
+from partir.api.jit import JitOptions
 
 PACKAGE = Path(partir.__file__).parent
 EXPORTS = sorted(name for name in partir.__all__ if not name.startswith("__"))
@@ -83,3 +85,11 @@ def test_docstring_examples_run(name: str) -> None:
         runner.run(example, out=output.append)
     if output:
         pytest.fail("".join(output), pytrace=False)
+
+
+def test_what_jit_returns_is_known_to_editors() -> None:
+    called, decorated = typing.get_overloads(partir.jit)
+    assert called.__annotations__["return"] == "Jitted"
+    assert decorated.__annotations__["return"].endswith("], Jitted]")
+    own = set(inspect.signature(partir.jit).parameters) - {"fn", "mesh", "schedule"}
+    assert own == set(JitOptions.__annotations__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypedDict, Unpack, overload
 
 from partir.api.checks import require_arguments, require_platform
 from partir.api.jitted import Jitted, refuse_partitioned
@@ -156,6 +156,38 @@ def _with_options(
     return replace(program, ties=(*inner, *ties))
 
 
+class JitOptions(TypedDict, total=False):
+    """What `jit` takes by name; see `partition`."""
+
+    device: Any
+    devices: Any
+    static_argnums: int | Sequence[int]
+    static_argnames: str | Sequence[str]
+    donate_argnums: int | Sequence[int]
+    donate_argnames: str | Sequence[str]
+    carry: Mapping[str, str] | None
+    compiler_options: Mapping[str, Any] | None
+    strict: bool
+
+
+@overload
+def jit(
+    fn: Callable[..., Any],
+    mesh: Any = None,
+    schedule: Any = None,
+    **options: Unpack[JitOptions],
+) -> Jitted: ...
+
+
+@overload
+def jit(
+    fn: None = None,
+    mesh: Any = None,
+    schedule: Any = None,
+    **options: Unpack[JitOptions],
+) -> Callable[[Callable[..., Any]], Jitted]: ...
+
+
 def jit(
     fn: Callable[..., Any] | None = None,
     mesh: Any = None,
@@ -170,7 +202,7 @@ def jit(
     carry: Mapping[str, str] | None = None,
     compiler_options: Mapping[str, Any] | None = None,
     strict: bool = False,
-) -> Any:
+) -> Jitted | Callable[[Callable[..., Any]], Jitted]:
     """Partition a function over a mesh by a schedule of tactics, and run it there.
 
     Called like `jax.jit`'s function; also a decorator (without `fn`). The first call
