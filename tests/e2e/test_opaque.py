@@ -100,7 +100,7 @@ def test_backward_pass_uses_what_was_saved() -> None:
 
 
 def test_backward_pass_tiled_otherwise() -> None:
-    """What was saved is gathered for a backward pass that does not split the heads."""
+    """It is in the loops of the forward pass, for what was saved means nothing else."""
 
     def gradient(q: Array, k: Array, v: Array) -> Any:
         return jax.value_and_grad(lambda q: jnp.sum(flash(q, k, v) ** 2))(q)

@@ -55,7 +55,7 @@ class Whole:
         results = (*rule.results, *saved.dims)
         lacked = [n for n in rule.names if any(n not in dims for dims in saved.dims)]
         marks = (*rule.reduced, *((name, "same") for name in lacked))
-        fn = Saving(self.fn, wanted, saved.places)
+        fn = Saving(self.fn, wanted, saved)
         return Whole(
             fn, replace(rule, results=results, reduced=marks), f"{self.name}_fwd"
         )

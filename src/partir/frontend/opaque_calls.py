@@ -64,6 +64,7 @@ class Table:
         """Start empty."""
         self.functions = Functions()
         self._ids: dict[OpaqueFunction, str] = {}
+        self._pairs: dict[Any, str] = {}
 
     def add(self, name: str, opaque: OpaqueFunction) -> str:
         """The id of a function: its name, with a number if that is taken."""
@@ -75,6 +76,10 @@ class Table:
             self.functions[made] = opaque
             self._ids[opaque] = made
         return self._ids[opaque]
+
+    def pair(self, key: Any) -> str:
+        """A short name for what calls have in common that hand on residuals."""
+        return self._pairs.setdefault(key, str(len(self._pairs)))
 
 
 _current: ContextVar[Table | None] = ContextVar("partir_opaque_calls", default=None)

@@ -25,11 +25,13 @@ from partir.frontend.arithmetic import arithmetic
 from partir.frontend.derived import Whole
 from partir.frontend.jax_private import hidden_dims, ir_types
 from partir.frontend.opaque_calls import OpaqueFunction, current_table
+from partir.frontend.pairing import find_pairs
 from partir.frontend.residuals import find_residuals
 from partir.ir.user_rule import (
     FLOPS,
     FUNCTION_ID,
     OPAQUE,
+    PAIRS,
     PRODUCTS,
     RULE,
     WHOLE,
@@ -88,6 +90,9 @@ def _lower(ctx: Any, *values: Any, whole: Whole, results: Any) -> Any:
     attributes[FUNCTION_ID] = ir.StringAttr.get(table.add(whole.name, opaque))
     rule = _physical(whole.rule, ctx.avals_in, ctx.avals_out)
     attributes[RULE] = ir.StringAttr.get(str(rule))
+    pairs = list(find_pairs(whole.fn, whole.rule, table.pair))
+    if pairs:
+        attributes[PAIRS] = ir.StringAttr.get("; ".join(map(str, pairs)))
     counted = arithmetic(whole.fn, operands)
     attributes[FLOPS] = ir.StringAttr.get(f"{counted.flops:.0f}")
     attributes[PRODUCTS] = ir.StringAttr.get(f"{counted.products:.0f}")

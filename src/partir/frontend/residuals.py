@@ -5,6 +5,9 @@ results of the forward call, for which their dimensions must have names: a dimen
 that doubles when a name's size doubles is that name's. A residual that lacks a name
 must not depend on any operand that has it. Where this can't be told, nothing is saved,
 and the backward pass computes the forward pass again.
+
+That a dimension grows with a name says nothing of the order along it. So forward and
+backward call say that they are a pair, and are always put into the same loops.
 """
 
 from __future__ import annotations
@@ -188,12 +191,12 @@ class Saving:
 
     fn: Fn
     wanted: Mask
-    places: tuple[int, ...]
+    saved: Residuals
 
     def __call__(self, *operands: Any) -> list[Any]:
         """The forward pass."""
         results, residuals = _Pull(self.fn, self.wanted)(*operands)
-        return [*results, *(residuals[place] for place in self.places)]
+        return [*results, *(residuals[place] for place in self.saved.places)]
 
 
 @dataclass(frozen=True)

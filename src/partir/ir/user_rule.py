@@ -13,7 +13,8 @@ OPAQUE = "partir.opaque"  # target of calls to functions that partir.opaque keep
 FLOPS = "partir.flops"  # how much such a function computes
 PRODUCTS = "partir.products"  # how much of that in matrix products
 FUNCTION_ID = "partir.function"  # attribute of such a call: the function's id,
-RULE = "partir.rule"  # and its rule
+RULE = "partir.rule"  # its rule,
+PAIRS = "partir.pairs"  # and what residuals it saves or resumes from
 
 WHOLE = "_"
 DOTS = "..."

@@ -36,6 +36,7 @@ from partir.ir.core import Port, Region
 from partir.ir.printer import Names, attrs_text
 from partir.ir.types import TensorType
 from partir.partition.state import State
+from partir.partition.tied import tied
 from partir.rules.nest import WHOLE, Loop, Nest, Tiling
 from partir.rules.reach import Extent
 
@@ -44,7 +45,7 @@ _STEP = "  "
 
 def core_text(state: State, attributes: bool = False) -> str:
     """The partition as PartIR:Core; the module's docstring says how to read it."""
-    return "\n".join(_Printer(state, attributes).function())
+    return "\n".join(_Printer(tied(state), attributes).function())
 
 
 class _Printer:

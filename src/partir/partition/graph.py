@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from partir.ir.core import Op, Program, Signature, Tie
+from partir.partition.pairs import Group, find_groups
 from partir.partition.scanned_dims import (
     Redirect,
     ValueDims,
@@ -80,6 +81,11 @@ class Graph:
     def scanned(self) -> ValueDims:
         """(value, dimension) pairs that a loop indexes one slice at a time."""
         return find_scanned(self)
+
+    @cached_property
+    def pairs(self) -> tuple[Group, ...]:
+        """Calls that hand on residuals to each other."""
+        return find_groups(self.program)
 
     @cached_property
     def redirects(self) -> dict[int, Redirect]:

@@ -15,6 +15,7 @@ from partir.ir.trips import trip_count
 from partir.ir.types import TensorType
 from partir.mesh import Mesh
 from partir.partition.state import State
+from partir.partition.tied import tied
 from partir.rules.host import runs_once
 from partir.rules.identities import BESIDE, PARTS, PIECES, TILED, cites
 from partir.rules.monoids import additive
@@ -39,7 +40,7 @@ from partir.spmd.reshard_steps import ReshardStep
 
 def lower(state: State, out_tilings: Sequence[Tiling]) -> SpmdProgram:
     """The SPMD program of a partition; results arrive in `out_tilings`."""
-    return _Lowering(state).run(tuple(out_tilings))
+    return _Lowering(tied(state)).run(tuple(out_tilings))
 
 
 def local_type(type_: TensorType, tiling: Tiling, mesh: Mesh) -> TensorType:

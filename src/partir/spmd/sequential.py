@@ -21,6 +21,7 @@ from partir.errors import PartirError
 from partir.ir.core import Op, Region
 from partir.ir.types import TensorType, tensor
 from partir.partition.state import State
+from partir.partition.tied import tied
 from partir.rules.local import (
     INDEX,
     Ssa,
@@ -42,7 +43,7 @@ from partir.spmd.padding import divides
 
 def sequential_text(state: State, opaque: MakeText | None = None) -> str:
     """A single-device StableHLO module that runs a partition loop by loop."""
-    return _Sequential(state, opaque).run()
+    return _Sequential(tied(state), opaque).run()
 
 
 class _Sequential(TextEmitter):

@@ -1,0 +1,62 @@
+"""Calls that hand on residuals are put into the same loops, whatever was decided.
+
+A tactic may have left one of them in other loops than its partner: by a conflict, or a
+choice. Then the first in the program has its way, which is the one that saves; what the
+others read and give is moved where they stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from partir.ir.pairs import Pair
+from partir.partition.pairs import Group
+from partir.partition.state import State
+from partir.rules.nest import Nest
+from partir.rules.pairs import PairLoop, in_pair_loops, pair_loops
+
+
+def tied(state: State) -> State:
+    """The state, or a copy of it in which calls of a pair are in the same loops."""
+    groups = state.graph.pairs
+    if all(_agree(state.nests, group) for group in groups):
+        return state
+    made = state.copy()
+    for group in groups:
+        _put_into(made, group, _common_loops(made.nests, group))
+    # A call may belong to several groups: those that still differ do without loops.
+    while wrong := [group for group in groups if not _agree(made.nests, group)]:
+        for group in wrong:
+            _put_into(made, group, ())
+    return made
+
+
+def _agree(nests: Sequence[Nest], group: Group) -> bool:
+    return len({_axes(nests[node], pair) for node, pair in group}) == 1
+
+
+def _axes(nest: Nest, pair: Pair) -> tuple[tuple[str, ...], ...]:
+    """Axes of the loops over each of a pair's names, outermost first."""
+    loops = pair_loops(nest, pair)
+    numbers = range(len(pair.names))
+    return tuple(tuple(a for a, _, n in loops if n == number) for number in numbers)
+
+
+def _common_loops(nests: Sequence[Nest], group: Group) -> tuple[PairLoop, ...]:
+    """The first member's loops, as far as all can be in them."""
+    node, pair = group[0]
+    found: tuple[PairLoop, ...] = ()
+    for loop in pair_loops(nests[node], pair):
+        longer = (*found, loop)
+        if all(in_pair_loops(nests[n], p, longer) for n, p in group):
+            found = longer
+    return found
+
+
+def _put_into(state: State, group: Group, loops: Sequence[PairLoop]) -> None:
+    for node, pair in group:
+        nest = in_pair_loops(state.nests[node], pair, loops)
+        assert nest is not None
+        state.nests[node] = nest
+        for axis, chosen in state.chosen.items():
+            chosen[node] = axis in nest.axes
