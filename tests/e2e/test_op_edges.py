@@ -17,7 +17,7 @@ from jax import Array, lax
 
 import partir
 from partir import ManualPartition
-from tests.e2e.compare import QUICK
+from tests.e2e.compare import QUICK, assert_same
 
 ROWS = ManualPartition({"x": 0}, axis="X")
 
@@ -161,3 +161,23 @@ def test_extremes_keep_nan_and_infinity(x64: None) -> None:
     tiled = ManualPartition({"x/*": 0}, axis="X")
     p = agree(extremes, {"X": 4}, [tiled], x)
     assert p.collectives["all_reduce"] == 2 * len(x)
+
+
+# Layouts
+
+
+def test_fft_in_front_of_a_gather(x64: None) -> None:
+    """The gather's favourite layout is none that an fft on a CPU knows."""
+
+    def mixed(x: Array, g: Array, w: Array) -> Array:
+        for _ in range(2):
+            x = jnp.real(jnp.fft.fft2(x + 0j)) * g
+        return (x @ w).sum()
+
+    rng = np.random.default_rng(0)
+    args = [jnp.asarray(rng.normal(size=n)) for n in ((2, 16, 64), (64,), (64, 128))]
+    tiled = ManualPartition({"g": 0}, axis="X")
+    p = partir.partition(mixed, {"X": 8}, [tiled], args=args, compiler_options=QUICK)
+    assert p.collectives["all_gather"] == 1
+    assert "LayoutConstraint" not in p.stablehlo()  # other devices don't need it
+    assert_same(p.compile()(*args), jax.jit(mixed)(*args))

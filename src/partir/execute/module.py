@@ -9,7 +9,7 @@ import jax
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.extend.mlir import ir
-from jax.extend.mlir.dialects import func
+from jax.extend.mlir.dialects import func, stablehlo
 from jax.interpreters import ad, batching, mlir
 
 from partir.errors import PartitionError
@@ -61,6 +61,8 @@ def _lower(ctx: Any, *args: Any, module: Module, results: tuple[Any, ...]) -> An
     parsed = ir.Module.parse(module.text, context.context)
     _renumber_channels(parsed, context)
     _carry_callbacks(parsed, context, module.callbacks)
+    if "cpu" in context.platforms:
+        _fix_layouts(parsed)
     name = mlir.merge_mlir_modules(
         context.module, "partir_main", parsed, dst_symtab=context.symbol_table
     )
@@ -89,6 +91,40 @@ def _carry_callbacks(parsed: Any, context: Any, callbacks: tuple[Any, ...]) -> N
         return ir.WalkResult.ADVANCE
 
     parsed.operation.walk(visit)
+
+
+def _fix_layouts(module: Any) -> None:
+    """Ffts read and give tensors whose last dimension is the minor one.
+
+    XLA:CPU has no others, but hands on to an fft the layout that a gather in front of
+    it, or behind it, likes best: such a program compiles and then fails.
+    """
+    found = []
+
+    def visit(op: Any) -> Any:
+        if op.name == "stablehlo.fft":
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    for op in found:
+        with ir.InsertionPoint(op), op.location:
+            op.operands[0] = _in_order(op.operands[0]).results[0]
+        (result,) = op.results
+        with ir.InsertionPoint.after(op), op.location:
+            call = _in_order(result)
+        result.replace_all_uses_except(call.results[0], call.operation)
+
+
+def _in_order(value: Any) -> Any:
+    """A call that leaves a value as it is, but fixes its layout."""
+    rank = ir.RankedTensorType(value.type).rank
+    order = f"[dense<{[*reversed(range(rank))]}> : tensor<{rank}xindex>]"
+    target = ir.StringAttr.get("LayoutConstraint")
+    call = stablehlo.CustomCallOp([value.type], [value], target)
+    for name in ("operand_layouts", "result_layouts"):
+        call.operation.attributes[name] = ir.Attribute.parse(order)
+    return call
 
 
 def _renumber_channels(module: Any, context: Any) -> None:
