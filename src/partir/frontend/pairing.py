@@ -48,7 +48,8 @@ def _pairs(
     if isinstance(fn, Batched):
         batch, rest = _without_batch(fn, operands)
         for pair in _pairs(fn.fn, rest, known - {batch}, name):
-            yield replace(pair, names=(*pair.names, batch))
+            more = () if _is_shared(fn) else (batch,)
+            yield replace(pair, names=(*pair.names, *more))
         return
     if isinstance(fn, Saving | Resuming) and fn.saved.places:
         key = name((fn.fn, fn.wanted, fn.saved))
@@ -57,13 +58,25 @@ def _pairs(
         yield from _pairs(fn.fn, operands, known, name)
 
 
+def _is_shared(fn: Batched) -> bool:
+    """Whether all examples resume from the same residuals: a Jacobian's rows."""
+    inner = fn.fn
+    if not isinstance(inner, Resuming):
+        return False
+    first = len(inner.wanted) + len(inner.saved.results)
+    residuals = fn.axes[first : first + len(inner.saved.places)]
+    return all(axis is None for axis in residuals)
+
+
 def _names(saved: Residuals, known: set[str]) -> tuple[str, ...]:
     """Names of the residuals, `_` for those that a derivative keeps whole."""
     found = dict.fromkeys(n for dims in saved.dims for n in dims if n != WHOLE)
     return tuple(n if n in known else WHOLE for n in found)
 
 
-def _without_batch(fn: Batched, operands: Sequence[DimNames]) -> tuple[str, list[DimNames]]:
+def _without_batch(
+    fn: Batched, operands: Sequence[DimNames]
+) -> tuple[str, list[DimNames]]:
     """The name of the batch dimension, and the dimensions of one example."""
     pairs = list(zip(operands, fn.axes, strict=False))
     name = next(dims[axis] for dims, axis in pairs if axis is not None)

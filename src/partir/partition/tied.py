@@ -35,11 +35,16 @@ def _agree(nests: Sequence[Nest], group: Group) -> bool:
     return len({_axes(nests[node], pair) for node, pair in group}) == 1
 
 
-def _axes(nest: Nest, pair: Pair) -> tuple[tuple[str, ...], ...]:
-    """Axes of the loops over each of a pair's names, outermost first."""
+def _axes(nest: Nest, pair: Pair) -> frozenset[tuple[int, tuple[str, ...]]]:
+    """Axes of the loops over each of a pair's names that has some, outermost first.
+
+    Under vmap, some calls of a pair may have more names than others.
+    """
     loops = pair_loops(nest, pair)
-    numbers = range(len(pair.names))
-    return tuple(tuple(a for a, _, n in loops if n == number) for number in numbers)
+    return frozenset(
+        (number, tuple(axis for axis, _, n in loops if n == number))
+        for _, _, number in loops
+    )
 
 
 def _common_loops(nests: Sequence[Nest], group: Group) -> tuple[PairLoop, ...]:

@@ -42,7 +42,7 @@ def in_pair_loops(nest: Nest, pair: Pair, loops: Sequence[PairLoop]) -> Nest | N
     """
     made: Nest | None = nest_of(nest.signature)
     for axis, size, number in loops:
-        if pair.names[number] == WHOLE:
+        if number >= len(pair.names) or pair.names[number] == WHOLE:
             return None
         places = _places(nest.signature, pair.names[number])
         made = _inside(made, axis, size, places)
