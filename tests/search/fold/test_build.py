@@ -22,6 +22,7 @@ from partir.search.fold import build as folding
 from partir.search.fold.build import fold
 from partir.search.fold.constants import free_constants
 from partir.search.fold.dead import dead_ops
+from partir.search.fold.state import folded_state
 from partir.search.problem import Path, Problem
 from partir.search.result.decisions import decisions_and_state
 from partir.simulate.device.catalogue import devices
@@ -238,6 +239,18 @@ def test_names_and_order_of_arguments_do_not_matter() -> None:
     assert len(ours.program.ops) == len(theirs.program.ops)
     assert sorted(ours.times.ops) == sorted(theirs.times.ops)
     assert sorted(ours.times.arguments) == sorted(theirs.times.arguments)
+
+
+def test_dimensions_closed_to_an_axis_stay_closed() -> None:
+    program = traced("fused")
+    state = State(Graph(program), Mesh(AXES))
+    tokens = next(p.value for p in program.arguments if p.name == "tokens")
+    assert state.close(tokens, "B", frozenset({0}))
+    folded = fold(program, state)
+    small = folded_state(folded, state)
+    ((axis, value),) = small.closed
+    assert (axis, folded.members[value]) == ("B", (tokens,))
+    assert not small.set_home(value, 0, "B", None)
 
 
 def test_without_repetitions_nothing_stands_for_others() -> None:

@@ -48,8 +48,10 @@ class PriorDecisions:
         return any(state.seen[a][v] == WHOLE for a in state.mesh for v in operands)
 
     def value(self, value: int) -> object:
-        """Home of a value on each axis."""
+        """Home of a value on each axis, what readers see, and what is closed."""
         state = self.state
         if state is None:
             return None
-        return tuple((state.homes[a][value], state.seen[a][value]) for a in state.mesh)
+        homes = ((state.homes[a][value], state.seen[a][value]) for a in state.mesh)
+        closed = (state.closed.get((a, value)) for a in state.mesh)
+        return tuple(homes), tuple(closed) if state.closed else ()
