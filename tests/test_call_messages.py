@@ -217,7 +217,7 @@ def test_committed_array_in_another_layout() -> None:
     mesh = jax.make_mesh((4, 2), ("B", "M"))
     placed = jax.device_put(x, NamedSharding(mesh, P(None, "M")))
     told = message(lambda: partir.jit(mlp, MESH, [BP])(params, placed))
-    assert told.startswith("argument \"x\" lies on the devices as P(None, 'M')")
+    assert told.startswith("argument \"x\" is sharded as P(None, 'M')")
     assert "but the program wants P('B'" in told
     assert "Partitioned.shard" in told
 
@@ -226,7 +226,7 @@ def test_committed_array_on_one_device() -> None:
     params, x = arrays()
     placed = jax.device_put(x, jax.devices()[3])
     told = message(lambda: partir.jit(mlp, MESH, [BP])(params, placed))
-    assert told.startswith('argument "x" lies on the devices as SingleDeviceSharding')
+    assert told.startswith('argument "x" is sharded as SingleDeviceSharding')
     assert "Partitioned.shard" in told
 
 

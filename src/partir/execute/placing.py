@@ -108,7 +108,7 @@ def place(name: str, leaf: Any, wanted: NamedSharding) -> Any:
         return leaf
     if not _same_layout(leaf, wanted):
         raise PartitionError(
-            f'argument "{name}" lies on the devices as {_layout(leaf.sharding)}, but '
+            f'argument "{name}" is sharded as {_layout(leaf.sharding)}, but '
             f"the program wants {_layout(wanted)}. It is never moved inside the "
             "program: place it first with Partitioned.shard(...), or create it so with "
             "Partitioned.in_shardings()"
