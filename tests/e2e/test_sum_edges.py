@@ -423,3 +423,20 @@ def test_gathers_that_are_one_or_wait() -> None:
     record = run.partitioned(*args)
     assert record.collectives["all_gather"] == 2
     assert "optimization_barrier" in record.stablehlo()
+
+
+@pytest.mark.identity("short", "added", "accumulated")
+def test_sums_of_short_tiles_meet() -> None:
+    """What was cut off is infinite, and counts nowhere."""
+
+    def meet(x: Array, y: Array, z: Array) -> tuple[Array, ...]:
+        def step(total: Array, rows: Array) -> tuple[Array, None]:
+            return total + jnp.sum(rows[1:], 0) / 3, None
+
+        looped, _ = lax.scan(step, jnp.zeros(32), z)
+        both = jnp.flip(jnp.sum(x[1:], 0)) - jnp.sum(y[:-1], 0)
+        return both, jnp.max(x[1:], 0), x[1:].T @ y[:-1], looped
+
+    x, y = floats(0, 8, 32), floats(1, 8, 32)
+    x[0], y[-1] = INF, NAN
+    check(meet, {"x": 0, "y": 0, "z": 1}, x, y, np.stack([x, 2 * x]))
