@@ -15,6 +15,7 @@ from partir.fuzz.edit import labelled, source_text
 from partir.fuzz.programs.generate import generate
 from partir.fuzz.schedules import random_mesh, random_schedule
 from partir.fuzz.shrink import shrunk
+from partir.ir.core import Program
 
 SCHEDULES = 3  # of each program
 EVERY = 10  # how many programs there are for one that is run on devices
@@ -84,12 +85,29 @@ def cases(seed: int) -> Iterator[Case]:
     for number in range(SCHEDULES):
         rng = random.Random(f"{seed} {number}")
         mesh = random_mesh(rng)
-        drawn = partition(program, mesh, random_schedule(rng))
+        case = Case(text, mesh, (), source.holds, seed, _carry(program, rng))
+        carried = case.carried(program)
+        drawn = partition(program, mesh, random_schedule(rng), carry=carried)
         tactics = tuple(
             (step.name, tuple(a for a in step.actions if a.kind != "skip"))
             for step in drawn.steps
         )
-        yield Case(text, mesh, tactics, source.holds, seed)
+        yield replace(case, schedule=tactics)
+
+
+def _carry(program: Program, rng: random.Random) -> tuple[tuple[int, int], ...]:
+    """Some results that take the place of arguments of their types."""
+    found: dict[int, int] = {}
+    for place, port in enumerate(program.results):
+        alike = [
+            number
+            for number, argument in enumerate(program.arguments)
+            if program.types[argument.value] == program.types[port.value]
+            and number not in found.values()
+        ]
+        if alike and rng.random() < 0.15:
+            found[place] = rng.choice(alike)
+    return tuple(found.items())
 
 
 def _tried(seed: int, report: Report, on_devices: bool) -> Iterator[Found]:

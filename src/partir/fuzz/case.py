@@ -38,6 +38,12 @@ class Case:
     schedule: Tactics
     holds: tuple[str, ...]
     seed: int
+    carry: tuple[tuple[int, int], ...] = ()  # results and the arguments they succeed
+
+    def carried(self, program: Program) -> dict[str, str] | None:
+        """What is carried from call to call, by name."""
+        outs, ins = program.results, program.arguments
+        return {outs[r].name: ins[a].name for r, a in self.carry} or None
 
 
 @dataclass(frozen=True)
@@ -146,7 +152,12 @@ class Trial:
     def partitioned(self) -> Partitioned:
         """The partition."""
         schedule = recorded_schedule(self.case.schedule)
-        return partition(self.program, self.case.mesh, schedule)
+        return partition(
+            self.program,
+            self.case.mesh,
+            schedule,
+            carry=self.case.carried(self.program),
+        )
 
     def _import(self) -> None:
         for port, want in zip(self.program.results, self.expected, strict=True):

@@ -69,7 +69,8 @@ def _explicit(case: Case) -> Case | None:
     """The same layout of the arguments, by an action for each."""
     program = load(case.text)
     try:
-        made = partition(program, case.mesh, recorded_schedule(case.schedule))
+        schedule, carry = recorded_schedule(case.schedule), case.carried(program)
+        made = partition(program, case.mesh, schedule, carry=carry)
     except Exception:
         return None
     actions = tuple(
@@ -84,6 +85,7 @@ def _explicit(case: Case) -> Case | None:
 def _candidates(case: Case) -> Iterator[Case]:
     yield from _less_program(case)
     yield from _less_schedule(case)
+    yield from _less_carried(case)
     yield from _less_mesh(case)
 
 
@@ -126,7 +128,27 @@ def _renamed(
         (name, tuple(a for a in map(follow, actions) if a is not None))
         for name, actions in case.schedule
     )
-    return replace(case, text=source_text(after), holds=holds, schedule=tactics)
+    return replace(
+        case,
+        text=source_text(after),
+        holds=holds,
+        schedule=tactics,
+        carry=_carried(case, before, after, edit),
+    )
+
+
+def _carried(
+    case: Case, before: Program, after: Program, edit: Edit | None
+) -> tuple[tuple[int, int], ...]:
+    """Pairs of a result and an argument that are both still there."""
+    count = range(len(before.results))
+    kept = list(count if edit is None or edit.results is None else edit.results)
+    places = {value: n for n, value in enumerate(after.body.arguments)}
+    return tuple(
+        (kept.index(result), places[before.body.arguments[argument]])
+        for result, argument in case.carry
+        if result in kept and before.body.arguments[argument] in places
+    )
 
 
 def _region_arguments(program: Program) -> set[int]:
@@ -158,6 +180,11 @@ def _less_schedule(case: Case) -> Iterator[Case]:
             fewer = (*actions[:place], *actions[place + 1 :])
             changed = (*tactics[:number], (name, fewer), *tactics[number + 1 :])
             yield replace(case, schedule=changed)
+
+
+def _less_carried(case: Case) -> Iterator[Case]:
+    for pair in case.carry:
+        yield replace(case, carry=tuple(p for p in case.carry if p != pair))
 
 
 def _less_mesh(case: Case) -> Iterator[Case]:

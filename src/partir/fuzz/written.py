@@ -22,6 +22,7 @@ def retry(
     tactics: Written,
     holds: Sequence[str],
     seed: int,
+    carry: Sequence[tuple[int, int]] = (),
     on_devices: bool = False,
 ) -> Failure | None:
     """Try a case that was found and written down; None if all agrees.
@@ -32,13 +33,15 @@ def retry(
         tactics: for each, its actions: kind, target, axis, and what else they have.
         holds: for each argument, the kind of numbers that it is given.
         seed: what they are drawn by.
+        carry: numbers of results and of the arguments that they succeed.
         on_devices: whether to run it by XLA as well.
     """
     schedule = tuple(
         (f"tactic {n}", tuple(Action(*action) for action in actions))
         for n, actions in enumerate(tactics)
     )
-    case = Case(module, Mesh(mesh), schedule, tuple(holds), seed)
+    pairs = tuple((result, argument) for result, argument in carry)
+    case = Case(module, Mesh(mesh), schedule, tuple(holds), seed, pairs)
     return Trial(case, on_devices).run()
 
 
@@ -58,6 +61,7 @@ def written(case: Case, failure: Failure) -> str:
         f"        tactics={tactics!r},",
         f"        holds={list(case.holds)!r},",
         f"        seed={case.seed},",
+        *([f"        carry={list(case.carry)!r},"] if case.carry else []),
         *(["        on_devices=True,"] if failure.stage == "devices" else []),
         "    )",
         "    assert failure is None, failure",

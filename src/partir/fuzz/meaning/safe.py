@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from jax.extend.mlir import ir
+
+from partir.ir.attributes import fields
 
 _OUTPUT = re.compile(r"->\[([^\]]*)\]")
 
@@ -134,6 +137,29 @@ def _signed(op: Any, index: Any, type_: Any) -> Any:
     return create("stablehlo.convert", [wide], [least], ip=before).result
 
 
+def _transform(op: Any) -> None:
+    """Transform in double precision: the interpreter knows no other."""
+    if "f32" not in str(op.results[0].type):
+        return
+    before = ir.InsertionPoint(op)
+    wide = [_as_double(value.type) for value in (op.operands[0], op.results[0])]
+    attrs = {name: op.attributes[name] for name in op.attributes}
+    made = _converted(op.operands[0], wide[0], before)
+    made = ir.Operation.create(op.name, [wide[1]], [made], attrs, ip=before).result
+    made = _converted(made, op.results[0].type, before)
+    op.results[0].replace_all_uses_with(made)
+    op.erase()
+
+
+def _as_double(type_: Any) -> Any:
+    return ir.Type.parse(str(type_).replace("f32", "f64"))
+
+
+def _converted(value: Any, type_: Any, at: Any) -> Any:
+    kind = "stablehlo.convert"
+    return ir.Operation.create(kind, [type_], [value], ip=at).result
+
+
 def _both(*changes: Callable[[Any], None]) -> Callable[[Any], None]:
     def change(op: Any) -> None:
         for one in changes:
@@ -143,8 +169,67 @@ def _both(*changes: Callable[[Any], None]) -> Callable[[Any], None]:
 
 
 def _scatter_indices(op: Any) -> None:
+    """Leave out whole windows that reach over the edge, as XLA does.
+
+    The interpreter writes what of them is inside. Where one does not fit, its index
+    becomes one beyond the edge.
+    """
     count = len(op.results)
     _indices(count, count + 1)(op)
+    numbers = _Scatter.of(op)
+    index = op.operands[count]
+    type_, before = ir.RankedTensorType(index.type), ir.InsertionPoint(op)
+    create = ir.Operation.create
+    limits, beyond = (
+        _along(type_, numbers.vector, n, before)
+        for n in (numbers.limits, numbers.sizes)
+    )
+    boolean = ir.RankedTensorType.get(type_.shape, ir.IntegerType.get_signless(1))
+    direction = ir.Attribute.parse("#stablehlo<comparison_direction LE>")
+    attrs = {"comparison_direction": direction}
+    fits = create(
+        "stablehlo.compare", [boolean], [index, limits], attrs, ip=before
+    ).result
+    chosen = [fits, index, beyond]
+    op.operands[count] = create("stablehlo.select", [type_], chosen, ip=before).result
+
+
+@dataclass(frozen=True)
+class _Scatter:
+    """Of each number of an index: the largest that fits, and the operand's size."""
+
+    vector: int
+    limits: list[int]
+    sizes: list[int]
+
+    @staticmethod
+    def of(op: Any) -> _Scatter:
+        """Read the dimension numbers."""
+        found = fields(str(op.attributes["scatter_dimension_numbers"]))
+        operand = list(ir.RankedTensorType(op.operands[0].type).shape)
+        updates = list(
+            ir.RankedTensorType(op.operands[len(op.operands) - 1].type).shape
+        )
+        single = (*found.get("inserted_window_dims", ()),)
+        single += found.get("input_batching_dims", ())
+        windows = iter([updates[d] for d in found.get("update_window_dims", ())])
+        window = [1 if d in single else next(windows) for d in range(len(operand))]
+        dims = found["scatter_dims_to_operand_dims"]
+        vector = found.get("index_vector_dim", (0,))[0]
+        limits = [operand[d] - window[d] for d in dims]
+        return _Scatter(vector, limits, [operand[d] for d in dims])
+
+
+def _along(type_: Any, dim: int, numbers: list[int], at: Any) -> Any:
+    """Numbers along a dimension of an index; where it has none, the only one."""
+    if dim == type_.rank:
+        return splat(type_, numbers[0], at)
+    row = ir.RankedTensorType.get([len(numbers)], type_.element_type)
+    attrs = {"value": ir.Attribute.parse(f"dense<{numbers}> : {row}")}
+    made = ir.Operation.create("stablehlo.constant", [row], attributes=attrs, ip=at)
+    where: dict[str, Any] = {"broadcast_dimensions": ir.DenseI64ArrayAttr.get([dim])}
+    kind = "stablehlo.broadcast_in_dim"
+    return ir.Operation.create(kind, [type_], [made.result], where, ip=at).result
 
 
 _UNSAFE: dict[str, Callable[[Any], None]] = {
@@ -154,6 +239,7 @@ _UNSAFE: dict[str, Callable[[Any], None]] = {
     "stablehlo.dot_general": _product,
     "stablehlo.dynamic_slice": _indices(1),
     "stablehlo.dynamic_update_slice": _indices(2),
+    "stablehlo.fft": _transform,
     "stablehlo.gather": _indices(1),
     "stablehlo.scatter": _both(_scatter, _scatter_indices),
 }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -20,6 +22,7 @@ from partir.fuzz.programs.families import SHARES
 
 _SIZES = (4, 8, 12, 4, 8, 12, 4, 8, 6, 6, 2, 2, 3, 5, 7, 9, 10)
 MOST_RESULTS = 4
+_REVERSE = re.compile(r"reverse = \[([^\]]*)\]")
 
 
 @dataclass(frozen=True)
@@ -88,8 +91,14 @@ def _lowered(draft: Draft, rng: random.Random) -> Source:
 
     values = [draft.values[v] for v in draft.arguments]
     structs = [jax.ShapeDtypeStruct(v.shape, v.dtype) for v in values]
-    lowered = jax.jit(program, keep_unused=True).lower(*structs)
-    return Source(lowered.as_text(), _holds(draft, rng))
+    text = jax.jit(program, keep_unused=True).lower(*structs).as_text()
+    return Source(_REVERSE.sub(partial(_turned, rng), text), _holds(draft, rng))
+
+
+def _turned(rng: random.Random, found: re.Match[str]) -> str:
+    """A convolution's kernel backwards, at times: jax never writes that."""
+    flags = [str(rng.random() < 0.2).lower() for _ in found[1].split(",")]
+    return f"reverse = [{', '.join(flags)}]"
 
 
 def _holds(draft: Draft, rng: random.Random) -> tuple[str, ...]:

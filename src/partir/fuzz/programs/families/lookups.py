@@ -142,7 +142,45 @@ def one_hot(draft: Draft) -> None:
     draft.do(apply, table, ids)
 
 
+def general(draft: Draft) -> None:
+    """Windows, single and batching dimensions in any roles, gathered or scattered."""
+    table = draft.any(lambda v: v.rank > 1 and all(v.shape))
+    roles = [draft.rng.choice(["batch", "one", "part", "whole"]) for _ in table.shape]
+    free = [d for d, role in enumerate(roles) if role != "batch"]
+    if not free:
+        raise NoFit
+    indexed = draft.rng.sample(free, draft.rng.randrange(1, len(free) + 1))
+    batch = [d for d, role in enumerate(roles) if role == "batch"]
+    places = [*(table.shape[d] for d in batch), draft.rng.choice(draft.sizes[:2])]
+    ids = draft.index((*places, len(indexed)))
+    sizes = [
+        _extent(draft, role, n) for role, n in zip(roles, table.shape, strict=True)
+    ]
+    windows = [n for r, n in zip(roles, sizes, strict=True) if r in ("part", "whole")]
+    offsets = sorted(draft.rng.sample(range(len(places) + len(windows)), len(windows)))
+    collapsed = tuple(d for d, role in enumerate(roles) if role == "one")
+    common = (tuple(offsets), collapsed, tuple(indexed), tuple(batch))
+    numbers = lax.GatherDimensionNumbers(*common, tuple(range(len(batch))))
+
+    def look(x: Any, i: Any) -> Any:
+        return lax.gather(x, i, numbers, sizes, mode="clip")
+
+    found = draft.one(look, table, ids)
+    if draft.chance(0.5) and not table.is_bool:
+        updates = draft.like(found.shape, table.dtype)
+        back = lax.ScatterDimensionNumbers(*common, tuple(range(len(batch))))
+        draft.do(lambda x, i, u: lax.scatter_add(x, i, u, back), table, ids, updates)
+
+
+def _extent(draft: Draft, role: str, size: int) -> int:
+    """How much of a dimension a window sees."""
+    if role in ("batch", "one"):
+        return 1
+    return size if role == "whole" else draft.rng.randrange(1, size + 1)
+
+
 SHARES = {
+    general: 1.5,
     take: 3.0,
     take_along: 1.0,
     points: 1.0,

@@ -18,7 +18,8 @@ def sort(draft: Draft) -> None:
         draft.do(lambda x: lax.sort(x, dimension=dim), value)
         return
     other = draft.like(value.shape, draft.dtype())
-    draft.do(lambda x, y: lax.sort((x, y), dimension=dim, num_keys=1), value, other)
+    keys = 1 if other.is_complex else draft.rng.choice([1, 2])
+    draft.do(lambda x, y: lax.sort((x, y), dimension=dim, num_keys=keys), value, other)
 
 
 def ranks(draft: Draft) -> None:

@@ -122,4 +122,15 @@ def _arranged(sizes: dict[str, int], order: str) -> tuple[int, ...]:
     return tuple(sizes[letter] for letter in order)
 
 
-SHARES = {dot: 6.0, chain: 1.5, convolution: 2.0}
+def transform(draft: Draft) -> None:
+    """A Fourier transform of the last dimension."""
+    value = draft.any(lambda v: v.rank > 0 and v.size > 0)
+    real = value.dtype in ("float32", "float64")
+    if not (real or value.is_complex):
+        raise NoFit
+    kinds = [lax.FftType.RFFT] if real else [lax.FftType.FFT, lax.FftType.IFFT]
+    kind = draft.rng.choice(kinds)
+    draft.do(lambda x: lax.fft(x, kind, (x.shape[-1],)), value)
+
+
+SHARES = {dot: 6.0, chain: 1.5, convolution: 2.5, transform: 0.4}
