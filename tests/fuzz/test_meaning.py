@@ -68,6 +68,19 @@ SAFE = {
              : (tensor<4xf64>, tensor<5x1xui8>) -> tensor<5xf64>
            return %0 : tensor<5xf64>""",
     ),
+    "a scatter leaves out windows over the edge": (
+        "4x5xf64 6x2xi8 6x2x3xf64",
+        "4x5xf64",
+        """%0 = "stablehlo.scatter"(%a0, %a1, %a2) ({
+             ^bb0(%x: tensor<f64>, %y: tensor<f64>):
+               %z = stablehlo.add %x, %y : tensor<f64>
+               stablehlo.return %z : tensor<f64>
+           }) {scatter_dimension_numbers = #stablehlo.scatter<
+               update_window_dims = [1, 2], scatter_dims_to_operand_dims = [1, 0],
+               index_vector_dim = 1>}
+             : (tensor<4x5xf64>, tensor<6x2xi8>, tensor<6x2x3xf64>) -> tensor<4x5xf64>
+           return %0 : tensor<4x5xf64>""",
+    ),
     "a product of nothing": (
         "4x0xcomplex<f64> 0x3xcomplex<f64>",
         "4x3xcomplex<f64>",
@@ -88,9 +101,18 @@ def test_interpreter_agrees_with_xla(name: str) -> None:
     for spelled in types.split():
         *sizes, dtype = spelled.split("x", spelled.count("x") - ("complex" in spelled))
         type_ = tensor(tuple(map(int, sizes)), dtype)
-        args.append(drawn(type_, "whole" if "f" in dtype else "full", rng))
+        args.append(drawn(type_, "whole" if "f" in dtype else "index", rng))
     assert is_interpreted(text)
     np.testing.assert_array_equal(evaluate(text, args)[0], compiled(text, args)[0])
+
+
+def test_transforms_of_single_precision() -> None:
+    kind = "tensor<3x4xcomplex<f32>>"
+    body = f"""%0 = stablehlo.fft %a0, type = FFT, length = [4] : ({kind}) -> {kind}
+      return %0 : {kind}"""
+    text = _main("3x4xcomplex<f32>", "3x4xcomplex<f32>", body)
+    x = np.arange(12).reshape(3, 4).astype(np.complex64)
+    np.testing.assert_allclose(evaluate(text, [x])[0], np.fft.fft(x), atol=1e-5)
 
 
 def test_integers_are_divided_by_one_instead_of_zero() -> None:

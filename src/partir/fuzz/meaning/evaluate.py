@@ -10,18 +10,18 @@ import numpy as np
 
 from partir.execute.module import Module, call_module
 from partir.execute.types import jax_struct
-from partir.frontend.stablehlo import parse_module
 from partir.fuzz.meaning.interpret import can_interpret, interpret, result_types
+from partir.fuzz.meaning.parsing import parsed
 
 
 def is_interpreted(text: str) -> bool:
     """Whether `evaluate` computes op by op."""
-    return can_interpret(parse_module(text))
+    return can_interpret(parsed(text))
 
 
 def evaluate(source: str | Any, args: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Results of `main`, as numpy computes; a parsed module is used up."""
-    module = parse_module(source) if isinstance(source, str) else source
+    module = parsed(source) if isinstance(source, str) else source
     if can_interpret(module):
         return interpret(module, args)
     return compiled(str(module), args)
@@ -29,7 +29,7 @@ def evaluate(source: str | Any, args: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 def compiled(text: str, args: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The same, by XLA on one device."""
-    outs = [jax_struct(type_) for type_ in result_types(parse_module(text))]
+    outs = [jax_struct(type_) for type_ in result_types(parsed(text))]
     module = Module(text)
     with jax.enable_x64(True):
         run = jax.jit(

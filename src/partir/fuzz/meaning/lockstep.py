@@ -15,7 +15,7 @@ import numpy as np
 from jax.extend.mlir import ir
 
 from partir.errors import PartirError
-from partir.frontend.stablehlo import parse_module
+from partir.fuzz.meaning.parsing import parsed
 from partir.fuzz.meaning.safe import splat
 
 Copies = list[Any]  # a value on each device
@@ -27,7 +27,7 @@ def lockstep(text: str, devices: int) -> Any:
 
     Arguments and results are ordered by value, then by device.
     """
-    module = parse_module(text)
+    module = parsed(text)
     with module.context, ir.Location.unknown():
         _Lockstep(module, devices).run()
         module.operation.verify()
