@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import random
 from typing import Any
 
 import pytest
@@ -10,7 +10,16 @@ import pytest
 import partir
 from partir import fuzz
 from partir.fuzz.campaign import cases
-from partir.fuzz.programs.generate import generate
+from partir.fuzz.programs.draft import (
+    COMPLEX,
+    FLOATS,
+    INTEGERS,
+    SMALL_INTEGERS,
+    Draft,
+    NoFit,
+)
+from partir.fuzz.programs.families import SHARES
+from partir.fuzz.programs.generate import drawn_dtypes, generate
 from partir.spmd.export import _Exporter
 
 PROGRAMS = 30
@@ -34,19 +43,27 @@ def test_seeds_give_the_same_programs_and_schedules() -> None:
     assert generate(7) != generate(8)
 
 
-def test_programs_are_of_all_families() -> None:
-    kinds: Counter[str] = Counter()
-    dtypes = set()
-    for seed in range(40):
-        program = partir.load(generate(seed).text)
-        kinds.update({op.signature.name for op in program.ops})
-        dtypes |= {type_.dtype for type_ in program.types}
-    wanted = (
-        "dot_general convolution reduce reduce_window gather scatter dynamic_slice "
-        "dynamic_update_slice pad concatenate reverse sort while case select"
-    )
-    assert not set(wanted.split()) - set(kinds)
-    assert {"i1", "i4", "i8", "ui8", "i64", "bf16", "f16", "f64"} <= dtypes
+@pytest.mark.parametrize("family", SHARES, ids=lambda f: f"{f.__module__}.{f.__name__}")
+def test_every_family_fits_some_program(family: Any, x64: None) -> None:
+    assert any(_fits(family, seed) for seed in range(40))
+
+
+def _fits(family: Any, seed: int) -> bool:
+    rng = random.Random(seed)
+    draft = Draft(rng, drawn_dtypes(rng), (4, 8, 3), SHARES)
+    for _ in range(4):
+        draft.argument(draft.shape(1), draft.dtype())
+    try:
+        draft.grow(1)
+        family(draft)
+    except NoFit:
+        return False
+    return bool(draft.nodes)
+
+
+def test_programs_are_of_all_types() -> None:
+    found = {d for seed in range(200) for d in drawn_dtypes(random.Random(seed))}
+    assert found == {*INTEGERS, *SMALL_INTEGERS, *FLOATS, *COMPLEX, "bool"}
 
 
 def test_a_lost_sum_is_found_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 MOST_ELEMENTS = 800
@@ -225,18 +226,23 @@ class Draft:
     def constant(self, dtype: str) -> Any:
         """A small number."""
         number = self.rng.choice([0, 1, 2, 3, -1, -2])
-        return jnp.asarray(number % 4 if dtype[0] in "ub" else number, dtype)
+        return _number(number % 4 if dtype[0] in "ub" else number, dtype)
 
 
 def identity(way: str, dtype: str) -> Any:
     """What changes nothing when it is added, multiplied or compared."""
     if way in ("add", "mul"):
-        return jnp.asarray(way == "mul", dtype)
+        return _number(way == "mul", dtype)
     floating = dtype in FLOATS
     limits: Any = jnp.finfo if floating else jnp.iinfo
     info = limits(dtype)
     ends = (-jnp.inf, jnp.inf) if floating else (info.min, info.max)
-    return jnp.asarray(ends[way == "min"], dtype)
+    return _number(ends[way == "min"], dtype)
+
+
+def _number(number: Any, dtype: str) -> np.ndarray:
+    """As numpy has it: jax looks at what reductions start from, which traces hide."""
+    return np.asarray(number, jnp.dtype(dtype))
 
 
 def converted(x: Any, dtype: str) -> Any:

@@ -51,7 +51,7 @@ def generate(seed: int, steps: int = 8) -> Source:
 
 
 def _drawn(rng: random.Random, steps: int) -> Draft:
-    dtypes = _dtypes(rng)
+    dtypes = drawn_dtypes(rng)
     sizes = rng.sample(_SIZES, 3)
     sizes += [0] if rng.random() < 0.03 else [1] if rng.random() < 0.3 else []
     draft = Draft(rng, dtypes, tuple(sizes), SHARES)
@@ -63,7 +63,7 @@ def _drawn(rng: random.Random, steps: int) -> Draft:
     return draft
 
 
-def _dtypes(rng: random.Random) -> tuple[str, ...]:
+def drawn_dtypes(rng: random.Random) -> tuple[str, ...]:
     """A few types: integers of any width, or floats with some of them."""
     whole = [*INTEGERS, "int32", "int8", "int8", "uint8", *SMALL_INTEGERS, "bool"]
     way = rng.choice(["whole", "whole", "double", "double", "low", "complex", "mixed"])

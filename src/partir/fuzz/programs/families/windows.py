@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jax import lax
 
 from partir.fuzz.programs.draft import Draft, Var, identity
@@ -42,7 +41,7 @@ def backward(draft: Draft) -> None:
     """The gradient of a maximum over windows: select and scatter."""
     value = draft.any(lambda v: v.rank > 0 and v.dtype in ("float32", "float64"))
     window = _window(draft, value)
-    least = jnp.asarray(-jnp.inf, value.dtype)
+    least = identity("max", value.dtype)
 
     def forward(x: Any) -> Any:
         return lax.reduce_window(x, least, lax.max, **window)
