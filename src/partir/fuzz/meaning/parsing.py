@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from jax._src.interpreters import mlir as jax_mlir
-from jax._src.lib.mlir import ir
+from jax.extend.mlir import ir
+from jax.interpreters import mlir as jax_mlir
 
 _MODULES = 300  # for one context, which keeps every type and attribute it has seen
 
