@@ -305,3 +305,15 @@ def test_scopes(path: str, scope: str) -> None:
 )
 def test_files(file: str, framework: str | None) -> None:
     assert framework_of(file) == framework
+
+
+def test_paths_are_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    where = Location("f", str(tmp_path / "nets" / "model.py"), 7)
+    assert str(where) == f"{tmp_path}/nets/model.py:7 (f)"
+    monkeypatch.chdir(tmp_path)
+    assert str(where) == "nets/model.py:7 (f)"
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert str(where) == f"{tmp_path}/nets/model.py:7 (f)"

@@ -93,8 +93,12 @@ class Location:
 def short(file: str) -> str:
     """A file's path from its package or the working directory, if it is there."""
     package = _PACKAGE.search(file)
-    here = os.getcwd() + os.sep
-    return file[package.start(1) :] if package else file.removeprefix(here)
+    if package:
+        return file[package.start(1) :]
+    try:
+        return file.removeprefix(os.getcwd() + os.sep)
+    except FileNotFoundError:  # somebody removed the working directory
+        return file
 
 
 @functools.cache
@@ -116,7 +120,7 @@ def framework_of(file: str) -> str | None:
     return None
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1 << 14)
 def _scope(path: str) -> str:
     path, _, op = _CONTROL.sub("", _JITTED.sub("", path)).rpartition("/")
     count = 1
