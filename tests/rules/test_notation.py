@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import partir.rules  # noqa: F401  (registers every family)
+from partir.rules import registry
 from partir.rules.factor import Factor
 from partir.rules.nest import nest_of
 from partir.rules.registry import factors_of, rule_text
@@ -286,6 +287,16 @@ WRITTEN = [
         "(a, _, _), (a, _, b) -> (a, _, b)",
     ),
 ]
+
+
+UNWRITTEN = {"manual", "reshape", "rng", "tie"}  # no factors, or as many as there are
+
+
+def test_every_rule_says_its_notation() -> None:
+    """What a rule gives is read in its docstring."""
+    texts = {f.__name__: f.__doc__ or "" for f in registry._rules.values()}
+    silent = {name for name, text in texts.items() if "->" not in text}
+    assert silent == UNWRITTEN
 
 
 @pytest.mark.parametrize(("kind", "types", "attrs", "region", "rule"), WRITTEN)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -35,6 +37,16 @@ from tests.spmd.lowered import (
 from tests.spmd.test_sequential import CASES as SCHEDULES, entered_at_random
 
 pytestmark = pytest.mark.usefixtures("x64")
+
+
+def test_every_rewrite_is_a_pass() -> None:
+    """One that is not in `PASSES` has no effect."""
+    folder = Path(importlib.import_module("partir.spmd").__path__[0])
+    for path in folder.glob("*.py"):
+        module = importlib.import_module(f"partir.spmd.{path.stem}")
+        for name, function in vars(module).items():
+            if "rewrite:\n" in (getattr(function, "__doc__", None) or ""):
+                assert function in PASSES, f"{path.name}: {name}"
 
 
 # scatter_reduced_slices

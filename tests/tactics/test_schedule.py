@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -237,3 +238,18 @@ def test_tiling_the_result_of_a_stuck_op_chooses() -> None:
     p = conflicting(columns)
     assert p.out_specs == P(None, "B")
     assert p.collectives["all_gather"] == 1
+
+
+EXPORTED = [
+    name
+    for name in partir.__all__
+    if isinstance(getattr(partir, name), type)
+    and callable(getattr(getattr(partir, name), "apply", None))
+]
+
+
+@pytest.mark.parametrize("name", sorted(set(EXPORTED) - {"Tactic"}))
+def test_exported_tactics_are_documented(name: str) -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    pages = [docs / "schedules.md", docs / "automatic.md"]
+    assert any(name in page.read_text(encoding="utf-8") for page in pages)
