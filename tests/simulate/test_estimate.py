@@ -47,7 +47,7 @@ def test_a_mesh_that_cannot_sit_is_refused_at_once() -> None:
         link_bytes_per_s=1e9,
         node_size=4,
     )
-    with pytest.raises(partir.PartitionError, match="can't sit on small"):
+    with pytest.raises(partir.PartitionError, match="does not fit small"):
         models.partitioned(device=spec)
 
 

@@ -23,7 +23,7 @@ from partir.tactics.schedule import Schedule
 
 @dataclass(frozen=True)
 class Running:
-    """Where and how to run, and what not to put up with."""
+    """Where and how to run, and strictness."""
 
     devices: Any = None
     compiler_options: Mapping[str, Any] | None = None

@@ -16,7 +16,7 @@ from partir.rules.positions import (
     is_tile,
     located,
     signed,
-    without_strangers,
+    zero_outside_tile,
 )
 from partir.rules.registry import local_attrs, local_form, rule
 
@@ -80,7 +80,7 @@ def gather_form(
     for mask in masks:
         dims = places if mask.type.shape else ()
         mask = spread(emitter, mask, made.type, dims)
-        made = without_strangers(emitter, made, mask)
+        made = zero_outside_tile(emitter, made, mask)
     return (made,)
 
 

@@ -27,7 +27,7 @@ from partir.rules.positions import (
     located,
     shifted,
     signed,
-    without_strangers,
+    zero_outside_tile,
 )
 from partir.rules.registry import local_attrs, local_form, rule
 
@@ -65,7 +65,7 @@ def dynamic_slice_form(
         return emit_default(nest, emitter, operands)
     starts, mask = found
     (made,) = emit_default(nest, emitter, (operand, *starts))
-    return (without_strangers(emitter, made, mask),)
+    return (zero_outside_tile(emitter, made, mask),)
 
 
 @rule("dynamic_update_slice")

@@ -88,7 +88,7 @@ def all_of(emitter: Emitter, masks: Sequence[Ssa]) -> Ssa:
     return first
 
 
-def without_strangers(emitter: Emitter, value: Ssa, mask: Ssa) -> Ssa:
+def zero_outside_tile(emitter: Emitter, value: Ssa, mask: Ssa) -> Ssa:
     """`value` where the mask holds; nothing where another tile has the element."""
     other = constant(emitter, value.type, nothing(value.type))
     return selected(emitter, mask, value, other)

@@ -28,7 +28,7 @@ from partir.rules.local import (
 )
 from partir.rules.monoids import reducer
 from partir.rules.nest import Nest
-from partir.rules.positions import signed, without_strangers
+from partir.rules.positions import signed, zero_outside_tile
 from partir.rules.registry import local_form, rule
 
 
@@ -214,6 +214,6 @@ def _rolled_back(emitter: Emitter, value: Ssa, dim: int, start: Ssa, total: Ssa)
     attrs = {"iota_dimension": f"{dim} : i64"}
     (row,) = emitter.op("stablehlo.iota", (), (rows,), attrs)
     mask = compared(emitter, row, "LT", spread(emitter, total, rows))
-    value = without_strangers(emitter, value, mask)
+    value = zero_outside_tile(emitter, value, mask)
     back = binary(emitter, "subtract", constant(emitter, start.type, str(size)), start)
     return _rolled(emitter, value, dim, back)

@@ -9,7 +9,7 @@ from partir.rules.factor import Factor
 from partir.rules.local import INDEX, Emitter, Ssa, compared, constant, emit_default
 from partir.rules.monoids import additive
 from partir.rules.nest import Loop, Nest
-from partir.rules.positions import all_of, without_strangers
+from partir.rules.positions import all_of, zero_outside_tile
 from partir.rules.registry import local_form, rule
 from partir.rules.shape import slice_tile
 
@@ -63,4 +63,4 @@ def rng_form(nest: Nest, emitter: Emitter, operands: Sequence[Ssa]) -> tuple[Ssa
     first = [
         compared(emitter, emitter.index(loop.axis), "EQ", zero) for loop in nest.loops
     ]
-    return (without_strangers(emitter, made, all_of(emitter, first)),)
+    return (zero_outside_tile(emitter, made, all_of(emitter, first)),)

@@ -29,7 +29,7 @@ from partir.rules.local import (
 from partir.rules.masks import rows_between
 from partir.rules.monoids import additive
 from partir.rules.nest import Nest
-from partir.rules.positions import is_tile, without_strangers
+from partir.rules.positions import is_tile, zero_outside_tile
 from partir.rules.reach import Reach
 from partir.rules.registry import local_attrs, local_form, rule
 from partir.rules.slices import window_of_whole
@@ -308,7 +308,7 @@ def slice_form(
         if axes and not nest.gives[0][dim]:
             number = starts[dim] // nest.operand_types[0].shape[dim]
             mask = is_tile(nest, emitter, dim, number)
-            made = without_strangers(emitter, made, mask)
+            made = zero_outside_tile(emitter, made, mask)
     return (made,)
 
 

@@ -18,7 +18,7 @@ from partir.spmd.opaque_functions import MakeText, OpaqueFunctions
 
 
 class TextEmitter:
-    """Collects lines; an `Emitter` for local forms. What a loop's index is, is left."""
+    """Collects lines; an `Emitter` for local forms. Subclasses define loop indices."""
 
     def __init__(self, opaque: MakeText | None = None) -> None:
         """Start empty; `opaque` gives the text of opaque functions."""

@@ -58,8 +58,9 @@ class Choose:
                     f'tactic "{self.name}": no inner value matches "{pattern}"; '
                     f"nearest: {partition.names.nearest(pattern)}"
                 )
-            nodes = {producers[v.number]: v for v in found if v.number in producers}
-            for node, value in nodes.items():
+            numbers = [v.number for v in found if v.number in producers]
+            for node in dict.fromkeys(producers[number] for number in numbers):
                 if not partition.state.chosen[self.axis][node]:
-                    partition.choose(value.unique_name, factor, self.axis)
+                    address = partition.names.node_name(partition.state.graph, node)
+                    partition.choose(address, factor, self.axis)
         ManualPartition(self.inputs, self.axis, self.name).apply(partition)

@@ -61,7 +61,7 @@ def test_links_say_otherwise() -> None:
         (
             Mesh({"B": 16}),
             replace(H100, network_bytes_per_s=0.0),
-            "can't sit on h100: a node has 8 and there is no network",
+            "does not fit h100: a node has 8 and there is no network",
         ),
         (
             Mesh({"B": 16}, links={"B": "node"}),

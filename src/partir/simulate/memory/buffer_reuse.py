@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 
 Buffer = tuple[int, int, int, int]
-"""Bytes, the first and the last place at which they are there, and how many of it."""
+"""Size in bytes, first and last position, and count."""
 
 Sizes = dict[int, np.ndarray]
 """Bytes at each place, by the logarithm of the size of what they belong to."""

@@ -40,11 +40,11 @@ class Place:
 
 
 def place_axes(mesh: Mesh, device: DeviceSpec) -> dict[str, Place]:
-    """Where each axis lies; a PartitionError if the mesh can't sit on the device."""
+    """Where each axis lies; a PartitionError if the mesh does not fit the device."""
     inside, across = _levels(mesh, device)
     if max(across.values(), default=1) > 1 and not device.network_bytes_per_s:
         raise PartitionError(
-            f"mesh {mesh} of {mesh.size} devices can't sit on {device.name}: a node "
+            f"mesh {mesh} of {mesh.size} devices does not fit {device.name}: a node "
             f"has {device.node_size} and there is no network between nodes "
             "(network_bytes_per_s is 0)"
         )
@@ -69,7 +69,7 @@ def _levels(mesh: Mesh, device: DeviceSpec) -> tuple[dict[str, int], dict[str, i
             here = math.gcd(size, room)
         if here > room:
             raise PartitionError(
-                f"mesh {mesh} can't sit on {device.name} with links {given}: axis "
+                f"mesh {mesh} does not fit {device.name} with links {given}: axis "
                 f'"{axis}" of {size} is to lie within a node, which has room for '
                 f"{room} more devices"
             )
