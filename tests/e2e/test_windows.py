@@ -146,6 +146,22 @@ def test_a_halo_is_two_permutes_of_the_boundary() -> None:
     assert "window 1 %x[%rX*16-1 : +18]" in record.core_text()
 
 
+def test_a_long_kernel_in_parts_over_two_axes() -> None:
+    """Input and kernel are cut together, by each axis: the gradient of a kernel."""
+
+    def function(x: Array, w: Array) -> Array:
+        dims = ("NCW", "OIW", "NCW")
+        return lax.conv_general_dilated(x, w, (1,), [(2, 0)], dimension_numbers=dims)
+
+    tactics = [
+        partir.ManualPartition({"w": 2}, axis="C"),
+        partir.ManualPartition({"x": 2}, axis="A"),
+    ]
+    x, w = values(4, 2, 4), values(1, 2, 4)
+    record = partir.partition(function, {"A": 2, "C": 2}, tactics, args=(x, w))
+    np.testing.assert_allclose(record.compile()(x, w), function(x, w), rtol=1e-9)
+
+
 def test_a_loss_shifted_by_one_is_summed_in_parts() -> None:
     """What is cut off is the end of the last tile: nothing moves, nothing is whole."""
 

@@ -85,17 +85,20 @@ def convolution(op: Signature) -> Iterator[Factor]:
     monoid = adding(op.results[0].dtype)
     if dims.feature_groups == 1 and monoid:
         yield Factor(kernel[i], (f, i), (None,), monoid)
+    parts = (*_marked(op, _KERNEL_IN_PARTS), *_marked(op, _BOTH_IN_PARTS))
     for number in range(len(dims.windows)):
-        if number not in _marked(op, _KERNEL_IN_PARTS):
+        if number not in parts:
             yield from _along(op, dims, number)
         if monoid and number not in _marked(op, _READ_IN_WINDOWS):
             yield _kernel_along(op, dims, number, monoid)
 
 
-# Spatial dimensions along which loops have cut the kernel, or the input into windows:
-# inside of them, the op is a convolution no more, or is to be left as it is.
+# Spatial dimensions along which loops have cut the kernel, kernel and input together,
+# or the input into windows: inside of them, only the same can be done again.
 _KERNEL_IN_PARTS = "partir.kernel_in_parts"
+_BOTH_IN_PARTS = "partir.both_in_parts"
 _READ_IN_WINDOWS = "partir.read_in_windows"
+_MARKS = (_KERNEL_IN_PARTS, _BOTH_IN_PARTS, _READ_IN_WINDOWS)
 
 
 def _marked(op: Signature, mark: str) -> tuple[int, ...]:
@@ -129,11 +132,15 @@ def _kernel_along(op: Signature, dims: Dims, number: int, monoid: str) -> Factor
     x, k = dims.left[spatial], dims.kernel[spatial]
     count = op.results[0].shape[dims.result[spatial]]
     backward = _reversed(op, number)
+    if number in _marked(op, _KERNEL_IN_PARTS):
+        return Factor(window.size, (None, k), (None,), monoid)
     as_long = window.plain and window.size * window.dilation == op.operands[0].shape[x]
     if as_long and not backward:
         return Factor(window.size, (x, k), (None,), monoid)
+    both = number in _marked(op, _BOTH_IN_PARTS)
     apart = _independent(window, op.operands[0].shape[x], count) > 1
-    if apart or not 0 < count < window.size or window.base_dilation > 1:
+    shorter = not 0 < count < window.size
+    if not both and (apart or shorter or window.base_dilation > 1):
         return Factor(window.size, (None, k), (None,), monoid)
     stride, first = window.dilation, -window.low
     if backward:
@@ -185,7 +192,7 @@ def convolution_attrs(nest: Nest) -> dict[str, str]:
 def _local_windows(nest: Nest, dims: Dims) -> dict[str, str]:
     """Padding of what is read in windows, and marks."""
     paddings = [[window.low, window.high] for window in dims.windows]
-    parts, beside = set(), set()
+    parts, both, beside = set(), set(), set()
     for loop, number in itertools.product(nest.loops, range(len(paddings))):
         spatial, factor = str(number), loop.factor
         x, k, y = dims.left[spatial], dims.kernel[spatial], dims.result[spatial]
@@ -197,9 +204,9 @@ def _local_windows(nest: Nest, dims: Dims) -> dict[str, str]:
             beside.add(number)
         elif factor.operands == (x, k) and factor.reduce:
             paddings[number] = [0, 0]
-            parts.add(number)
+            both.add(number)
     attrs = {"padding": f"dense<{paddings}> : tensor<{len(paddings)}x2xi64>"}
-    marks = ((_KERNEL_IN_PARTS, parts), (_READ_IN_WINDOWS, beside))
+    marks = zip(_MARKS, (parts, both, beside), strict=True)
     attrs |= {mark: i64_array(sorted(found)) for mark, found in marks if found}
     return attrs if paddings else {}
 
@@ -219,7 +226,7 @@ def convolution_form(
     ]
     left, kernel = operands
     attrs = _unpadded(nest, dims, tiled) if tiled else dict(nest.attrs)
-    for mark in (_KERNEL_IN_PARTS, _READ_IN_WINDOWS):
+    for mark in _MARKS:
         attrs.pop(mark, None)
     for number in sorted(set(tiled)):
         left = _seen(nest, emitter, dims, number, left)
