@@ -157,6 +157,21 @@ def test_propagation_within_a_tactic_orders_axes(tmp_path: Path) -> None:
     assert p.in_specs == (P(("M", "B")),)
 
 
+def test_propagation_at_the_end_of_a_tactic_orders_axes(tmp_path: Path) -> None:
+    def act(partition: partir.Partition) -> None:
+        partition.tile("x", 0, "B")
+        partition.tile("y", 0, "M")
+        partition.propagate("M")
+
+    def product(x: Array, y: Array) -> Array:
+        return jnp.tanh(x) * jnp.tanh(y)
+
+    args = shape(16, 4), shape(16, 4)
+    first = require_same(product, [Own(act)], args, tmp_path)
+    tilings = first.steps[-1].state.tilings
+    assert tilings[first.program.results[0].value][0] == ("M", "B")
+
+
 def test_what_the_model_decides_is_not_said_again(tmp_path: Path) -> None:
     def fn(x: Array, w: Array) -> Array:
         return jnp.sin(lax.with_sharding_constraint(x @ w, P("B", "M")))

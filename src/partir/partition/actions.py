@@ -214,6 +214,8 @@ class Partition(Requirements):
         """Carry decisions as far as the rules tell, on one axis or on all."""
         if axis is not None:
             self.require_axis(axis)
+        if any(one and step == self.state.step for step, one in self._propagated):
+            self._record_propagations()  # one axis before another: that orders them
         for one in [axis] if axis is not None else list(self.mesh):
             propagate(self.state, one)
         self.state.epoch += 1
@@ -221,11 +223,14 @@ class Partition(Requirements):
 
     def _record(self, action: Action) -> None:
         """Keep an action, and the propagations of this tactic that went before it."""
+        self._record_propagations()
+        self.actions.append(action)
+
+    def _record_propagations(self) -> None:
         for step, axis in self._propagated:
             if step == self.state.step:
                 self.actions.append(Action("propagate", "", axis))
         self._propagated.clear()
-        self.actions.append(action)
 
     def _resolve(self, value: Value | str) -> Sequence[Value]:
         if isinstance(value, Value):
