@@ -162,6 +162,23 @@ def test_a_long_kernel_in_parts_over_two_axes() -> None:
     np.testing.assert_allclose(record.compile()(x, w), function(x, w), rtol=1e-9)
 
 
+def test_tiles_that_are_all_padding_hold_nothing() -> None:
+    """Two columns over eight devices, padded to twelve: six of eight send none."""
+
+    def function(x: Array, y: Array) -> Array:
+        return jnp.pad(x, ((0, 0), (0, 10)), constant_values=1.0) * y
+
+    mesh = {"A": 2, "B": 2, "C": 2}
+    tactics = [
+        partir.ManualPartition({"x": 1, "y": 1}, axis="C"),
+        partir.ManualPartition({"y": 1}, axis="A"),
+        partir.ManualPartition({"%**/multiply/0": 1}, axis="B"),
+    ]
+    x, y = values(8, 2), values(8, 12)
+    record = partir.partition(function, mesh, tactics, args=(x, y))
+    np.testing.assert_allclose(record.compile()(x, y), function(x, y), rtol=1e-12)
+
+
 def test_a_loss_shifted_by_one_is_summed_in_parts() -> None:
     """What is cut off is the end of the last tile: nothing moves, nothing is whole."""
 

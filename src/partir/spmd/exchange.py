@@ -133,19 +133,22 @@ def _plan(window: Window) -> tuple[Round, tuple[Round, ...]]:
 
 def _pieces(window: Window) -> Iterator[Piece]:
     """For every device, what its window overlaps of every tile."""
-    axes = window.extent.axes
-    tiles = layout(window.whole, axes, window.parts).starts(window.parts)
+    starts = layout(window.whole, window.extent.axes, window.parts).starts(window.parts)
     lengths = tile_lengths(window.whole, window.parts)
+    # Tiles that are all padding may start anywhere: they hold nothing.
+    holders = sorted((starts[n], n) for n, length in enumerate(lengths) if length)
+    tiles = [start for start, _ in holders]
     for target, wanted in enumerate(window.extent.starts(window.parts)):
         for low, high, place in _inside(window, wanted):
-            source = max(0, bisect_right(tiles, low) - 1)
-            while source < len(tiles) and tiles[source] < high:
-                first = max(low, tiles[source])
-                rows = min(high, tiles[source] + lengths[source]) - first
+            number = max(0, bisect_right(tiles, low) - 1)
+            while number < len(tiles) and tiles[number] < high:
+                start, source = holders[number]
+                first = max(low, start)
+                rows = min(high, start + lengths[source]) - first
                 if rows > 0:
-                    start = first - tiles[source]
-                    yield Piece(source, target, start, place + first - low, rows)
-                source += 1
+                    at = place + first - low
+                    yield Piece(source, target, first - start, at, rows)
+                number += 1
 
 
 def _inside(window: Window, start: int) -> Iterator[tuple[int, int, int]]:
