@@ -1,0 +1,1 @@
+"""What model code does to tiled dimensions, one small function for each."""

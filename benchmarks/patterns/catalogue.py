@@ -1,0 +1,9 @@
+"""All patterns. Importing a topic adds its patterns."""
+
+from __future__ import annotations
+
+from benchmarks.patterns import attention, grids, images, losses, routing, sequences
+from benchmarks.patterns.pattern import Registry, pattern
+
+TOPICS = (attention, grids, images, losses, routing, sequences)
+PATTERNS: Registry = pattern
