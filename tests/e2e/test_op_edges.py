@@ -181,3 +181,17 @@ def test_fft_in_front_of_a_gather(x64: None) -> None:
     assert p.collectives["all_gather"] == 1
     assert "LayoutConstraint" not in p.stablehlo()  # other devices don't need it
     assert_same(p.compile()(*args), jax.jit(mixed)(*args))
+
+
+@pytest.mark.parametrize("start", [5, -3, 1])
+def test_slice_of_a_range_that_starts_out_of_range(start: int) -> None:
+    """XLA joins both slices: what the first one brings into range must stay so."""
+
+    def rows_added(x: Array, y: Array, start: Array) -> Array:
+        return lax.dynamic_slice(x, (jnp.int8(0), start), (4, 4)) + y
+
+    x, y, at = whole_numbers(4, 6), whole_numbers(4, 4, seed=1), np.int8(start)
+    columns = ManualPartition({"y": 1}, axis="X")
+    p = partir.partition(rows_added, {"X": 2}, [columns], args=(x, y, at))
+    first = min(max(start + 6 if start < 0 else start, 0), 2)
+    np.testing.assert_array_equal(p.compile()(x, y, at), x[:, first : first + 4] + y)

@@ -68,6 +68,38 @@ def dynamic_slice_form(
     return (zero_outside_tile(emitter, made, mask),)
 
 
+def takes_a_range(nest: Nest) -> bool:
+    """Whether an op takes several neighbours from a place that it brings into range."""
+    ranged = nest.signature.kind == "stablehlo.dynamic_slice"
+    return ranged and max(nest.result_types[0].shape, default=1) > 1
+
+
+def in_range(
+    nest: Nest, emitter: Emitter, operands: Sequence[Ssa], splats: Sequence[str | None]
+) -> list[Ssa]:
+    """Operands of an op that takes a range, its starts brought into range beforehand.
+
+    The op does so too. But XLA joins it to a slice of its result, and then asks only
+    that the sum of both starts be in range.
+    """
+    operand, *starts = operands
+    whole, taken = operand.type.shape, nest.result_types[0].shape
+    limits = {
+        dim: size - length
+        for dim, (size, length) in enumerate(zip(whole, taken, strict=True))
+        if length > 1 and not _is_within(splats[1 + dim], size - length)
+    }
+    if limits:
+        starts = [signed(emitter, start, whole) for start in starts]
+    for dim, limit in limits.items():
+        starts[dim] = clamped(emitter, starts[dim], limit + 1)
+    return [operand, *starts]
+
+
+def _is_within(splat: str | None, limit: int) -> bool:
+    return splat is not None and 0 <= float(splat) <= limit
+
+
 @rule("dynamic_update_slice")
 def dynamic_update_slice(op: Signature) -> Iterator[Factor]:
     """``(v, d), (_, d), (), () -> (v, d)`` where part of v and all of d are written."""
