@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from partir.ir.attributes import CONSTRAINT
+from partir.ir.core import Signature
 from partir.partition.actions import Partition
 from partir.partition.requirements import MODELS_OWN
 from partir.partition.state import Origin, State
 from partir.rules.constraint import Layout, layout_of
-from partir.rules.fixed_loops import fixed_loops_nest, has_fixed_loops
+from partir.rules.fixed_loops import FIXED, fixed_loops_nest, has_fixed_loops
+
+DECIDING = frozenset({*FIXED, CONSTRAINT})
 
 
 class ModelDecisions:
@@ -19,7 +23,7 @@ class ModelDecisions:
     def apply(self, partition: Partition) -> None:
         """Fix what has its loops, then lay values out as constraints say."""
         state = partition.state
-        for node, signature in enumerate(state.graph.signatures):
+        for node, signature in _deciding(state):
             if has_fixed_loops(signature):
                 nest = fixed_loops_nest(signature, partition.mesh.axes)
                 state.fix(node, nest, Origin(state.step, None, state.epoch))
@@ -29,9 +33,15 @@ class ModelDecisions:
                     _record_skip(partition, value, layout, axis)
 
 
+def _deciding(state: State) -> list[tuple[int, Signature]]:
+    """Ops that bring decisions along, and their numbers."""
+    numbered = enumerate(state.graph.signatures)
+    return [(node, op) for node, op in numbered if op.kind in DECIDING]
+
+
 def _constraints(state: State) -> Iterator[tuple[int, Layout]]:
     """Values that the model lays out, and how."""
-    for node, signature in enumerate(state.graph.signatures):
+    for node, signature in _deciding(state):
         layout = layout_of(signature)
         if layout is not None:
             yield state.graph.results[node][0], layout
@@ -74,6 +84,6 @@ def _close(state: State, value: int, axis: str, dims: frozenset[int]) -> None:
 def has_decisions(partition: Partition) -> bool:
     """Whether the model says anything about its layout on this mesh."""
     state = partition.state
-    return any(map(has_fixed_loops, state.graph.signatures)) or any(
+    return any(has_fixed_loops(op) for _, op in _deciding(state)) or any(
         axis in layout.mesh for _, layout in _constraints(state) for axis in state.mesh
     )

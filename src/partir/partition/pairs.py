@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from partir.ir.core import Program
 from partir.ir.pairs import Pair, pairs_of
+from partir.ir.user_rule import PAIRS
 
 Group = tuple[tuple[int, Pair], ...]
 """Ops, by their numbers, that have to be in the same loops over a pair's names."""
@@ -18,8 +19,9 @@ def find_groups(program: Program) -> tuple[Group, ...]:
     another way (a loop over layers stacks them), all calls of the pair do.
     """
     by_key: dict[str, list[tuple[int, Pair]]] = {}
-    for number, op in enumerate(program.ops):
-        for pair in pairs_of(op.signature):
+    paired = [n for n, op in enumerate(program.ops) if PAIRS in op.signature.attrs]
+    for number in paired:
+        for pair in pairs_of(program.ops[number].signature):
             by_key.setdefault(pair.key, []).append((number, pair))
     if not by_key:
         return ()

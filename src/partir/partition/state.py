@@ -124,7 +124,10 @@ class State:
 
         Not what callers hand over: their arrays are cut into equal tiles.
         """
-        left, parts = self.local_size(value, dim), self.mesh.axes[axis]
+        axes, left = self.mesh.axes, self.graph.program.types[value].shape[dim]
+        for outer in self.tilings[value][dim]:  # often called: `local_size` by hand
+            left = -(-left // axes[outer])
+        parts = axes[axis]
         if left % parts == 0:
             return left > 0
         return value not in self.graph.handed_over and fills_all(left, parts)

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from partir.partition.state import State
 from partir.rules.indexing import taken_dims
 from partir.rules.nest import UNDECIDED, WHOLE
-from partir.rules.traits import is_its_operand
+from partir.rules.traits import PASSED_ON
 from partir.spmd.program import (
     SLICE,
     Block,
@@ -122,7 +122,7 @@ class _Spread:
     def _is_constrained(self, value: int, consumer: int | None) -> bool:
         """Whether the model itself keeps the axis away, here or in the next layout."""
         graph, values = self.state.graph, [value]
-        if consumer is not None and is_its_operand(graph.signatures[consumer]):
+        if consumer is not None and graph.signatures[consumer].kind in PASSED_ON:
             values += graph.results[consumer]
         return any((self.axis, one) in self.state.closed for one in values)
 

@@ -8,10 +8,12 @@ from partir.ir.core import Signature
 from partir.rules import manual, random
 from partir.rules.nest import Nest
 
+FIXED = (manual.KIND, random.DRAW)
+
 
 def has_fixed_loops(op: Signature) -> bool:
     """Whether an op comes with its loops."""
-    return op.kind in (manual.KIND, random.DRAW)
+    return op.kind in FIXED
 
 
 def fixed_loops_nest(op: Signature, axes: Mapping[str, int]) -> Nest:

@@ -104,9 +104,8 @@ def changes_form(nest: Nest) -> bool:
     return nest.signature.kind in _FORMS
 
 
-def is_its_operand(op: Signature) -> bool:
-    """Whether the result is the operand itself, so that nothing has to be computed."""
-    return op.kind == CONSTRAINT
+PASSED_ON = frozenset({CONSTRAINT})
+"""Ops whose result is the operand itself, so that nothing has to be computed."""
 
 
 def is_light(nest: Nest) -> bool:

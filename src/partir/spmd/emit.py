@@ -28,7 +28,8 @@ class TextEmitter:
         self.aliases: dict[str, str] = {}
         self._count = 0
         self._locations: dict[Location, str] = {}
-        self._templates: dict[Nest, str | None] = {}
+        # By id, which is quicker than by hash; the nest is kept, so that its id is.
+        self._templates: dict[int, tuple[Nest, str | None]] = {}
         self.place = ""
 
     def index(self, axis: str) -> Ssa:
@@ -125,8 +126,9 @@ class TextEmitter:
 
     def _template(self, nest: Nest) -> str | None:
         """The op's line but for names, where it has no special form."""
-        if nest in self._templates:
-            return self._templates[nest]
+        known = self._templates.get(id(nest))
+        if known is not None:
+            return known[1]
         signature = nest.signature
         own = signature.kind.startswith("partir.")  # no op but of ours
         formed = (nest.loops or own) and form_hook(signature.kind)
@@ -138,7 +140,7 @@ class TextEmitter:
             body = self._regions(nest.attrs, signature.lambdas)
             text = f"{body}{tail}".replace("%", "%%")
             template = f'"{signature.kind}"(%s){text}'
-        self._templates[nest] = template
+        self._templates[id(nest)] = nest, template
         return template
 
     def region(

@@ -20,7 +20,7 @@ from partir.rules.host import runs_once
 from partir.rules.identities import BESIDE, PARTS, PIECES, TILED, cites
 from partir.rules.monoids import additive
 from partir.rules.nest import Nest, Tiling
-from partir.rules.traits import is_its_operand
+from partir.rules.traits import PASSED_ON
 from partir.spmd.delay_sums import delay_carried_sums
 from partir.spmd.exchange import Window
 from partir.spmd.program import (
@@ -206,7 +206,7 @@ class _Lowering:
             if not nest.reads_windows
             else [self.windowed(v, nest, i, index) for i, v in enumerate(op.operands)]
         )
-        if is_its_operand(nest.signature):
+        if nest.signature.kind in PASSED_ON:
             self.arrive(operands[0], op.results[0], nest.gives[0])
             return
         first = len(types)
