@@ -146,6 +146,20 @@ def test_a_halo_is_two_permutes_of_the_boundary() -> None:
     assert "window 1 %x[%rX*16-1 : +18]" in record.core_text()
 
 
+def test_a_shift_by_one_is_a_permute_of_a_row_each_way() -> None:
+    def both(x: Array) -> Any:
+        def shifted(x: Array) -> Array:
+            return jnp.sin(jnp.pad(x, ((0, 0), (1, 0)))[:, :-1])
+
+        return shifted(x), jax.grad(lambda x: jnp.sum(shifted(x)))(x)
+
+    x = values(2, 16)
+    record = partitioned(both, {"X": 4}, x)
+    assert record.collectives["collective_permute"] == 2
+    assert sum(record.collectives.values()) == 2
+    assert record.bytes_communicated == 2 * x[:, :1].nbytes
+
+
 def test_a_long_kernel_in_parts_over_two_axes() -> None:
     """Input and kernel are cut together, by each axis: the gradient of a kernel."""
 

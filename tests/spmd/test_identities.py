@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-import partir.spmd.export  # noqa: F401  (imports whatever cites something)
+import partir.frontend.load
+import partir.spmd.export  # noqa: F401  (these import whatever cites something)
 from benchmarks.identities_page import PAGE, page
+from partir.normal.table import FORMS, Rewrite
 from partir.rules.identities import ASSUMPTIONS, IDENTITIES, citations
 from partir.rules.linear import kinds
 from partir.spmd.rewrites import PASSES, drop_dead
@@ -22,6 +24,13 @@ SOURCE = TESTS.parent / "src" / "partir"
 @pytest.mark.parametrize("one", dict.fromkeys((*PASSES, drop_dead)))
 def test_a_pass_cites_an_identity(one: Pass) -> None:
     assert citations().get(f"{one.__module__}.{one.__qualname__}")
+
+
+@pytest.mark.parametrize(
+    "form", dict.fromkeys(form for forms in FORMS.values() for form in forms)
+)
+def test_a_normal_form_cites_an_identity(form: Rewrite) -> None:
+    assert citations().get(f"{form.__module__}.{form.__qualname__}")
 
 
 def functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.AST]]:

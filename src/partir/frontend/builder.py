@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from partir.frontend.branches import taken_branch
 from partir.frontend.counting import Counts
 from partir.frontend.static import as_static
 from partir.ir.attributes import CONSTRAINT, MESH
@@ -27,6 +28,7 @@ from partir.ir.core import (
 )
 from partir.ir.source import Location
 from partir.ir.types import TensorType
+from partir.normal.table import normalized
 
 CONE_LIMIT = 8
 RegionImporter = Callable[[Sequence[int]], tuple[int, ...]]
@@ -331,6 +333,9 @@ class Builder:
         location: Location,
     ) -> tuple[int, ...]:
         """A case or if: branches read outer values and yield the results."""
+        taken = taken_branch(kind, self.splats.get(operands[0]), len(regions))
+        if taken is not None:
+            return regions[taken](())
         operands = self.settle(operands)
         index = self._reserve()
         made = []
@@ -355,10 +360,10 @@ class Builder:
         results: Sequence[Port],
         ties: Sequence[Tie] = (),
     ) -> Program:
-        """The Program, with its arguments and results named."""
+        """The Program in normal form, with its arguments and results named."""
         assert self.body is not None
         notes = tuple(f"{n} (x{c})" for n, c in sorted(self._notes.items()))
-        return Program(
+        program = Program(
             name=self.name,
             types=tuple(self.types),
             ops=tuple(op for op in self.ops if op is not None),
@@ -370,6 +375,7 @@ class Builder:
             ties=(*self.ties, *ties),
             notes=notes,
         )
+        return normalized(program)
 
 
 def _keeps_splat(signature: Signature, literal: str) -> bool:

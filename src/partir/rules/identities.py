@@ -225,3 +225,17 @@ WAITING = _identity(
 UNREAD = _identity(
     "unread", "f(x), g(y) = f(x)", "nothing reads g(y), and g has no effects"
 )
+
+# Normal forms
+
+SHIFTED = _identity(
+    "shifted",
+    "slice(pad x) = pad x, with the slice's edges taken off the pad's",
+    "any type; pads and slices of neighbours in any order, if nothing is added where "
+    "something was cut off, and all that is added is one number",
+)
+TAKEN = _identity(
+    "taken",
+    "case(constant) = its branch",
+    "any type; a number that is no branch's takes the last",
+)
