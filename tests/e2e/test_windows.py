@@ -41,6 +41,9 @@ MOVES: dict[str, Function] = {
     "shifted": _pad(3, -2, 0),
     "spread": _pad(1, 2, 1),
     "spread, cut": _pad(-1, -2, 2),
+    "rolled": lambda x: jnp.roll(x, 5, 1),
+    "rolled, odd": lambda x: jnp.roll(x[:, 1:], -9, 1),
+    "wrapped": lambda x: jnp.pad(x, ((0, 0), (2, 1), (0, 0)), mode="wrap"),
 }
 JOINS: dict[str, Function] = {
     "sum": lambda x: x[:, 1:-4].sum(1),
@@ -158,6 +161,21 @@ def test_a_shift_by_one_is_a_permute_of_a_row_each_way() -> None:
     assert record.collectives["collective_permute"] == 2
     assert sum(record.collectives.values()) == 2
     assert record.bytes_communicated == 2 * x[:, :1].nbytes
+
+
+def test_a_roll_is_a_permute_of_its_rows_each_way() -> None:
+    def both(x: Array) -> Any:
+        def rolled(x: Array) -> Array:
+            return jnp.sin(jnp.roll(x, 2, 1))
+
+        return rolled(x), jax.grad(lambda x: jnp.sum(rolled(x)))(x)
+
+    x = values(2, 16)
+    record = partitioned(both, {"X": 4}, x)
+    assert record.collectives["collective_permute"] == 2
+    assert sum(record.collectives.values()) == 2
+    assert record.bytes_communicated == 2 * x[:, :2].nbytes
+    assert "[%X*4+14 : +4, wrap]" in record.spmd_text()
 
 
 def test_a_long_kernel_in_parts_over_two_axes() -> None:

@@ -13,6 +13,7 @@ CALLED = "called_computations"  # functions that a custom call names: its region
 EXPORTED = "partir.exported"  # of a module: the mesh whose devices run it
 MESH = "partir.mesh"  # of an op: the mesh that its author wrote it for
 CONSTRAINT = "partir.sharding_constraint"  # an op: its operand, in a layout asked for
+ROLL = "partir.roll"  # an op: rows from a place on, then those from the beginning
 
 _INT = re.compile(r"-?\d+")
 _NAME = re.compile(r'"([^"]+)"')

@@ -28,10 +28,17 @@ def join_edges(draft: Draft, op: Op) -> Form | None:
     both = joined(draft, inner, outer)
     if both is None or not _keeps_rules(both, op, inner):
         return None
-    # Somebody else's way may be long and this one's from there short.
-    if not draft.has_one_reader(value) and both.distance > outer.distance:
+    if not draft.has_one_reader(value) and not _gains(inner, outer, both):
         return None
     return both.form(maker.operands[0], maker.signature.operands[0].shape)
+
+
+def _gains(inner: Edges, outer: Edges, both: Edges) -> bool:
+    """Whether not to read what others read as well, who keep it.
+
+    Not if that is nearer than what it was made of; of a slice, never.
+    """
+    return not inner.only_cut and both.distance <= outer.distance
 
 
 def _keeps_rules(both: Edges, op: Op, inner: Edges) -> bool:

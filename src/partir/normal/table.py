@@ -5,23 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from partir.ir.core import Op, Program
+from partir.normal.disjoint_sums import concatenate_disjoint
 from partir.normal.draft import Draft, Form
+from partir.normal.rotations import cut_rolled, roll_slices
 from partir.normal.shifts import join_edges
 
 Rewrite = Callable[[Draft, Op], Form | None]
 
 FORMS: dict[str, tuple[Rewrite, ...]] = {
+    "stablehlo.add": (concatenate_disjoint,),
+    "stablehlo.concatenate": (roll_slices,),
     "stablehlo.pad": (join_edges,),
-    "stablehlo.slice": (join_edges,),
+    "stablehlo.slice": (join_edges, cut_rolled),
 }
-"""By the op that is looked at, the result of what becomes one."""
+"""By the op that is looked at, the last of those that become one."""
+
+_AMONG = {"stablehlo.add": "stablehlo.pad"}
+"""Ops that are everywhere, and what must be in a program to look at them."""
 
 _MOST = 8  # forms that one op takes, one after the other
 
 
 def normalized(program: Program) -> Program:
     """The program in normal form: each op once, operands' makers before readers."""
-    candidates = [op for op in program.ops if op.kind in FORMS]
+    kinds = {op.kind for op in program.ops}
+    looked_at = {k for k in FORMS.keys() & kinds if _AMONG.get(k, k) in kinds}
+    candidates = [op for op in program.ops if op.kind in looked_at]
     if not candidates:
         return program
     draft = Draft(program)

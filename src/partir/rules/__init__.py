@@ -18,6 +18,7 @@ from partir.rules import (
     ragged as ragged,
     random as random,
     reduction as reduction,
+    rotation as rotation,
     scatter as scatter,
     shape as shape,
     window as window,

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from partir.ir.attributes import CONSTRAINT, integer
+from partir.ir.attributes import CONSTRAINT, ROLL, integer
 from partir.ir.core import Program, Signature
 from partir.ir.types import TensorType
 
@@ -190,6 +190,7 @@ def _counted(op: Signature, known: Known) -> float:
 @_bounded("broadcast", "broadcast_in_dim", "clamp", "complex", "concatenate", "gather")
 @_bounded("dynamic_slice", "dynamic_update_slice", "imag", "maximum", "minimum", "pad")
 @_bounded("real", "reshape", "reverse", "slice", "transpose", "select", CONSTRAINT)
+@_bounded(ROLL)
 def _largest_operand(op: Signature, known: Known) -> float:
     """Its elements are some of the operands'. Those of other types are indices."""
     dtype = real_dtype(op.results[0].dtype)

@@ -77,8 +77,9 @@ IN_RANGE = _assume(
 )
 ZEROS = _assume(
     "zeros alike",
-    "The sign of a zero that a sum over devices gives does not matter, nor does a "
-    "denormal number: XLA's sums on CPUs start from +0 and flush denormals.",
+    "The sign of a zero that a sum over devices gives, or a sum with zeros, does not "
+    "matter, nor does a denormal number: XLA's sums on CPUs start from +0 and flush "
+    "denormals, and XLA leaves out what adds zero.",
 )
 
 # Reductions over devices
@@ -233,6 +234,19 @@ SHIFTED = _identity(
     "slice(pad x) = pad x, with the slice's edges taken off the pad's",
     "any type; pads and slices of neighbours in any order, if nothing is added where "
     "something was cut off, and all that is added is one number",
+)
+ROTATED = _identity(
+    "rotated",
+    "concatenate(x[k:], x[:k]) = roll(x)",
+    "any type; slices of one value that go on where the one before ended, from the "
+    "beginning again behind the end, as often as they do",
+)
+DISJOINT = _identity(
+    "disjoint",
+    "pad(x) + pad(y) = concatenate(x, y)",
+    "any type; pads with zeros along one dimension, of parts that don't overlap and "
+    "leave no gap",
+    ZEROS,
 )
 TAKEN = _identity(
     "taken",

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from partir.ir.attributes import CONSTRAINT
+from partir.ir.attributes import CONSTRAINT, ROLL
 from partir.ir.core import Lambda, Signature
 from partir.ir.types import dtype_bytes
 from partir.rules.bounds import (
@@ -145,7 +145,7 @@ def _one_type(op: Signature, positions: frozenset[int]) -> bool:
 
 
 @_linear(MOVED, "transpose", "reshape", "reverse", "slice", "real", "imag", "broadcast")
-@_linear(MOVED, CONSTRAINT)
+@_linear(MOVED, CONSTRAINT, ROLL)
 def _the_operand(sum_: _Sum) -> bool:
     return True
 

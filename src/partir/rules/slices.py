@@ -55,16 +55,24 @@ def _widened(
     """More rows before and behind: a number, or those of the other end."""
     if not low and not high:
         return value
-    size = value.type.shape[dim]
     if outside is None:
-        items = [cut(emitter, value, dim, size - low, low)] if low else []
-        items += [value]
-        items += [cut(emitter, value, dim, 0, high)] if high else []
-        return concatenated(emitter, items, dim)
+        rows = low + value.type.shape[dim] + high
+        return around(emitter, value, dim, -low, rows)
     none = [0] * len(value.type.shape)
     lows, highs = list(none), list(none)
     lows[dim], highs[dim] = low, high
     return padded(emitter, value, lows, highs, none, outside)
+
+
+def around(emitter: Emitter, value: Ssa, dim: int, first: int, rows: int) -> Ssa:
+    """Rows from a place on; behind the last, and before the first, it goes round."""
+    size, items = value.type.shape[dim], []
+    while rows:
+        start = first % size
+        part = min(rows, size - start)
+        items.append(cut(emitter, value, dim, start, part))
+        first, rows = first + part, rows - part
+    return concatenated(emitter, items, dim)
 
 
 def more_rows(emitter: Emitter, value: Ssa, dim: int, more: int) -> Ssa:

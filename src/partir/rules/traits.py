@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import IntEnum
 from functools import cache
 
-from partir.ir.attributes import CONSTRAINT
+from partir.ir.attributes import CONSTRAINT, ROLL
 from partir.ir.core import Signature
 from partir.rules.elementwise import FUSED
 from partir.rules.fused import inside_of
@@ -59,6 +59,7 @@ def _table() -> dict[str, Role]:
         Role.ROOT: _ROOT,
         Role.UPDATE: _UPDATE,
     }
+    roles[ROLL] = Role.CHEAP
     for role, kinds in lists.items():
         for kind in kinds:
             roles[kind if "." in kind else f"stablehlo.{kind}"] = role

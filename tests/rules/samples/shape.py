@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from partir.ir.attributes import ROLL
+from partir.ir.core import Signature
+from partir.ir.types import tensor
 from tests.rules.samples.sample import Sample, pick, sample, written
 
 
@@ -189,6 +192,16 @@ def pad(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
             edge_padding_high=high,
             interior_padding=interior,
         )
+
+
+@sample(ROLL)
+def roll(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
+    """By a few rows, by many; fewer rows than there are, more, more than twice."""
+    for start, rows in ((1, 12), (7, 12), (11, 4), (10, 15), (5, 30), (2, 7)):
+        attrs = {"dimension": "1 : i64", "start": f"{start} : i64"}
+        types = tensor((2, 12), "i32"), tensor((2, rows), "i32")
+        signature = Signature.of(kind, attrs, types[:1], types[1:])
+        yield Sample(f"{kind} {start} {rows}", signature)
 
 
 @sample("reverse")

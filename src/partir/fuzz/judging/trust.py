@@ -18,6 +18,7 @@ from enum import IntEnum
 import numpy as np
 
 from partir.fuzz.judging.floats import denormal, inexact, info, largest, unit, whole
+from partir.ir.attributes import ROLL
 from partir.ir.core import Op, Program, Region
 from partir.rules.monoids import monoid_of
 
@@ -75,7 +76,7 @@ _MOVES = _kinds(
     "abs and broadcast_in_dim clamp compare complex concatenate constant convert "
     "dynamic_slice dynamic_update_slice gather imag iota maximum minimum negate not or "
     "pad real reshape reverse select slice sort transpose xor"
-)
+) | {ROLL}
 _ORDERED = ("max", "min", "and", "or")
 
 Values = Mapping[int, np.ndarray]
