@@ -163,11 +163,9 @@ def _reason(op: Signature) -> str:
 
 
 def _reason_of_reduce(op: Signature) -> str:
-    if len(op.operands) > 2:
-        return "no collective joins pairs of a value and its index"
     (region,) = op.lambdas
     inner = region.ops[0].signature.name
     if inner in ("and", "or"):
-        return "XLA's collectives join booleans only, not bits of integers"
+        return "partial results are joined along the first reduced dimension only"
     assert common_monoid(region, 1) is None
     return f"{inner} is no monoid; Shardy doesn't look at the reducer"

@@ -76,7 +76,7 @@ WRITTEN = [
         "4x6xf32 -> 4x2xf32, 4x2xi32",
         "k = 2 : i64",
         "",
-        "(a, _) -> (a, _), (a, _)",
+        "(a, b) -> (a, _), (a, _) join=b",
     ),
     ("clamp", "f32, 4xf32, f32 -> 4xf32", "", "", "(), (a), () -> (a)"),
     (
@@ -337,7 +337,7 @@ TRACED = [
         "reduce",
         lambda x: jnp.argmax(x, axis=1),
         (_X,),
-        ["(a, _), (a, _), (), () -> (a), (a)"],
+        ["(a, b), (a, b), (), () -> (a), (a) join=b"],
     ),
     (
         "dot_general",

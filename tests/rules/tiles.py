@@ -22,6 +22,8 @@ from partir.frontend.stablehlo import parse_module
 from partir.ir.core import Signature
 from partir.ir.types import TensorType
 from partir.rules.elementwise import TIE
+from partir.rules.factor import JOIN
+from partir.rules.joins import join_of, lengths, whole_of
 from partir.rules.local import INDEX, Ssa
 from partir.rules.monoids import garbage
 from partir.rules.nest import Nest, nest_of
@@ -143,7 +145,10 @@ class Case:
         loop = loops[len(at)]
         parts = [self.joined(made, position, (*at, i)) for i in range(loop.size)]
         dim = loop.factor.results[position]
+        if loop.factor.reduce == JOIN:
+            return np.concatenate(parts, join_of(self.nest).dim(self.nest))
         if dim is not None:
+            dim += bool(self.nest.joins) and join_of(self.nest).adds
             whole = np.concatenate(parts, dim)
             if loop.factor.size % loop.size == 0:
                 return whole
@@ -154,6 +159,26 @@ class Case:
             assert all(equal(parts[0], part) for part in parts), describe(self.nest)
             return parts[0]
         return reduce(_JOIN[loop.factor.reduce], parts)
+
+    def results(self, made: dict[tuple[int, ...], Any]) -> list[np.ndarray]:
+        """All results; partial ones that exist are joined by the op itself."""
+        nest, count = self.nest, len(self.nest.signature.results)
+        joined = [self.joined(made, position) for position in range(count)]
+        if not nest.joins:
+            return joined
+        join = join_of(nest)
+        rows, parts = join.rows(nest)[0], lengths(nest)
+        assert sum(parts) == nest.joins[0].factor.size or len(nest.joins) > 1
+        there = [
+            n * rows + row for n, k in enumerate(parts) for row in range(min(k, rows))
+        ]
+        if join.adds:
+            joined = [value.take(there, join.dim(nest)) for value in joined]
+        whole = nest_of(whole_of(nest, nest.signature.results))
+        emitter, inits = Local(), [self.sample.values[i] for i in join.starts(nest)]
+        emitted = emitter.run(whole, [None] * len(whole.signature.operands))
+        text = emitter.module("joined", emitter.arguments, emitted)
+        return run(text, [ssa.type for ssa in emitted], [*joined, *inits])
 
 
 def _window(
@@ -243,7 +268,7 @@ def _different(
     for case in cases:
         count = len(case.nest.signature.results)
         own = {at: values[place : place + count] for at, values in made.items()}
-        joined = [case.joined(own, position) for position in range(count)]
+        joined = case.results(own)
         if not case.nest.loops:
             wholes = joined
         for want, got in zip(wholes, joined, strict=True):

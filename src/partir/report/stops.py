@@ -100,7 +100,7 @@ class _Spread:
     def starts(self, op: SpmdOp) -> _Reached:
         """What an op makes whole of something tiled."""
         if isinstance(op, Collective):
-            if op.kind == "all_gather" and self.axis in op.axes:
+            if op.kind == "all_gather" and self.axis in op.axes and not op.monoid:
                 yield from self._gathered(op)
         elif isinstance(op, Compute):
             for loop in op.nest.loops:

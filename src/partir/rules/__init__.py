@@ -13,6 +13,7 @@ from partir.rules import (
     fused as fused,
     gather as gather,
     indexing as indexing,
+    largest as largest,
     linalg as linalg,
     normalization as normalization,
     ragged as ragged,

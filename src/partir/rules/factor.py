@@ -10,6 +10,9 @@ from partir.rules.reach import Reach, fills_all
 
 Dim = int | None
 
+JOIN = "join"
+"""A reduction by the op itself: tiles give partial results, which it puts together."""
+
 # Places in windows and short tiles are counted in 32 bits, sums of them included.
 LARGEST = 2**29
 
@@ -19,11 +22,12 @@ class Factor:
     """One way to loop over an op.
 
     `operands` and `results` name the dimension that the loop runs along in each, or
-    None. A result without it is reduced with the monoid `reduce`; with no monoid it
-    is the same in every iteration. Operands in `once` (scatter's operand, reduce's
-    initial value) must count in one iteration only. An operand with a `reach` is read
-    in windows, which may overlap, instead of tiles. A `loose` factor need not divide:
-    what is computed behind the end of the last, short tile never counts.
+    None. A result without it is reduced with the monoid `reduce`, by the op itself if
+    that is `JOIN`; with none it is the same in every iteration. Operands in `once`
+    (scatter's operand, reduce's initial value) must count in one iteration only. An
+    operand with a `reach` is read in windows, which may overlap, instead of tiles. A
+    `loose` factor need not divide: what is computed behind the end of the last, short
+    tile never counts.
     """
 
     size: int

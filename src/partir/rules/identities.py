@@ -81,6 +81,11 @@ ZEROS = _assume(
     "matter, nor does a denormal number: XLA's sums on CPUs start from +0 and flush "
     "denormals, and XLA leaves out what adds zero.",
 )
+ASSOCIATIVE = _assume(
+    "associative reducers",
+    "A reducer that is more than one op is associative, as StableHLO demands. If it is "
+    "not, no result is more right than another.",
+)
 
 # Reductions over devices
 
@@ -98,6 +103,19 @@ PIECES = _identity(
     "any type, where one device has an element and the others the sum's identity: "
     "-0, 0, false; of powers of two, the least",
     ZEROS,
+)
+JOINED = _identity(
+    "joined",
+    "reduce(init, x) = reduce(init, [reduce(tile 0), reduce(tile 1), …])",
+    "any reducer and any type, tiles in their order; init counts once, or for every "
+    "tile if it can be shown that this does not matter",
+    ASSOCIATIVE,
+)
+LARGEST = _identity(
+    "largest",
+    "top_k(x) = top_k([top_k(tile 0), top_k(tile 1), …])",
+    "any type, tiles in their order, so that of equals the first is found; places are "
+    "counted from the start of the whole",
 )
 ONCE = _identity(
     "once",

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from partir.ir.types import tensor
+from partir.rules.factor import JOIN
 from partir.rules.identities import BESIDE, ONCE, SHORT, cites
 from partir.rules.local import (
     INDEX,
@@ -148,7 +149,7 @@ def _chains(nest: Nest) -> list[list[Loop]]:
     """Loops over one reduction, outermost first."""
     chains: list[list[Loop]] = []
     for loop in nest.loops:
-        if loop.factor.reduce is None:
+        if loop.factor.reduce in (None, JOIN):
             continue
         for chain in chains:
             if chain[0].factor.runs_like(loop.factor):
@@ -161,6 +162,23 @@ def _chains(nest: Nest) -> list[list[Loop]]:
 
 def _short(chain: Sequence[Loop]) -> bool:
     return any(loop.factor.size % loop.size for loop in chain)
+
+
+def existing_rows(nest: Nest, emitter: Emitter, like: Ssa) -> Ssa | None:
+    """A mask of an operand's rows that are there, by the loops that join tiles.
+
+    None if all are. A dimension of one row has no loops behind it.
+    """
+    loops = nest.joins
+    if not _short(loops):
+        return None
+    factor = loops[-1].factor
+    chain = [loop for loop in loops if loop.factor.operands == factor.operands]
+    axes, parts = zip(*((loop.axis, loop.size) for loop in chain), strict=True)
+    valid = valid_rows(emitter, chain[0].factor.size, axes, parts)
+    dim = factor.operands[0]
+    assert dim is not None
+    return rows_between(emitter, like, dim, None, valid)
 
 
 def valid_rows(

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from partir.ir.core import Signature
 from partir.ir.types import TensorType
-from partir.rules.factor import Factor
+from partir.rules.factor import JOIN, Factor
 from partir.rules.reach import Extent, layout
 from partir.rules.registry import attrs_hook, factors_of
 
@@ -282,10 +282,16 @@ class Nest:
             tuple(
                 (loop.axis, loop.factor.reduce)
                 for loop in self.loops
-                if loop.factor.reduce and loop.factor.results[position] is None
+                if loop.factor.reduce not in (None, JOIN)
+                and loop.factor.results[position] is None
             )
             for position in range(len(self.signature.results))
         )
+
+    @cached_property
+    def joins(self) -> tuple[Loop, ...]:
+        """Loops whose partial results the op itself puts together."""
+        return tuple(loop for loop in self.loops if loop.factor.reduce == JOIN)
 
     def _tiling(self, position: int, rank: int) -> Tiling:
         dims: list[tuple[str, ...]] = [()] * rank

@@ -11,6 +11,7 @@ from partir.ir.source import Location
 from partir.ir.types import TensorType
 from partir.ir.user_rule import FUNCTION_ID
 from partir.rules.indexing import in_range, takes_a_range
+from partir.rules.joins import join_of
 from partir.rules.local import Ssa, emit_default
 from partir.rules.masks import has_garbage, once_operands, without_garbage
 from partir.rules.nest import Nest
@@ -113,6 +114,8 @@ class TextEmitter:
         """One iteration of an op's nest, on operands sliced as its loops need them."""
         template = self._template(nest)
         if template is None:
+            if nest.joins:
+                return join_of(nest).partial(nest, self, operands, splats)
             operands = without_garbage(nest, self, operands)
             operands = once_operands(nest, self, operands, splats)
             if takes_a_range(nest):
@@ -133,7 +136,7 @@ class TextEmitter:
         own = signature.kind.startswith("partir.")  # no op but of ours
         formed = (nest.loops or own) and form_hook(signature.kind)
         special = formed or FUNCTION_ID in signature.attrs or has_garbage(nest)
-        special = special or takes_a_range(nest)
+        special = special or takes_a_range(nest) or bool(nest.joins)
         template = None
         if not special and not any(loop.factor.once for loop in nest.loops):
             tail = op_tail(nest.operand_types, nest.result_types, nest.attrs)

@@ -16,10 +16,20 @@ from partir.ir.types import TensorType
 from partir.mesh import Mesh
 from partir.partition.state import State
 from partir.partition.tied import tied
+from partir.rules.factor import JOIN
 from partir.rules.host import runs_once
-from partir.rules.identities import BESIDE, PARTS, PIECES, TILED, cites
+from partir.rules.identities import (
+    BESIDE,
+    JOINED,
+    LARGEST,
+    PARTS,
+    PIECES,
+    TILED,
+    cites,
+)
+from partir.rules.joins import join_of, partial_types, whole_of
 from partir.rules.monoids import additive
-from partir.rules.nest import Nest, Tiling
+from partir.rules.nest import Nest, Tiling, nest_of
 from partir.rules.traits import PASSED_ON
 from partir.spmd.delay_sums import delay_carried_sums
 from partir.spmd.exchange import Window
@@ -209,6 +219,9 @@ class _Lowering:
         if nest.signature.kind in PASSED_ON:
             self.arrive(operands[0], op.results[0], nest.gives[0])
             return
+        if nest.joins:
+            self.join(index, op, operands)
+            return
         first = len(types)
         types += nest.result_types
         results = op.results
@@ -262,6 +275,33 @@ class _Lowering:
             value = self.reduce(value, source, everywhere, index)
         pending = self.nests[index].pending[position]
         return self.reduce(value, source, pending, index) if pending else value
+
+    @cites(JOINED, LARGEST)
+    def join(self, index: int, op: Op, operands: tuple[int, ...]) -> None:
+        """Results of partial ones, which are gathered in the order of their tiles."""
+        nest = self.nests[index]
+        join, whole = join_of(nest), nest_of(whole_of(nest, nest.result_types))
+        partial = tuple(map(self.new, partial_types(nest, nest.result_types)))
+        gathered = tuple(map(self.new, whole.operand_types[: len(partial)]))
+        results = tuple(map(self.new, whole.result_types))
+        axes, dim = tuple(loop.axis for loop in nest.joins), join.dim(nest)
+        starts = [operands[position] for position in join.starts(nest)]
+        self.ops.append(Compute(index, nest, operands, partial))
+        self.ops += (
+            Collective(
+                "all_gather",
+                one,
+                all_,
+                axes,
+                Cause(source, index, None),
+                dim,
+                monoid=JOIN,
+            )
+            for source, one, all_ in zip(op.results, partial, gathered, strict=True)
+        )
+        self.ops.append(Compute(index, whole, (*gathered, *starts), results))
+        for source, value, given in zip(op.results, results, nest.gives, strict=True):
+            self.arrive(value, source, given)
 
     @cites(PARTS, PIECES)
     def reduce(

@@ -54,8 +54,9 @@ def _lines(
 
 def _head(program: SpmdProgram, op: SpmdOp) -> str:
     if not isinstance(op, Collective):
-        source = program.program.ops[op.node]
-        return f"{source.signature.name}{attrs_text(source.signature.attrs)}"
+        source = program.program.ops[op.node].signature
+        signature = op.nest.signature if isinstance(op, Compute) else source
+        return f"{signature.name}{attrs_text(signature.attrs)}"
     axes = "{" + ",".join(op.axes) + "}"
     if op.kind == "all_to_all":
         return f"all_to_all {op.dim}->{op.to_dim} {axes}"

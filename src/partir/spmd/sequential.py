@@ -22,23 +22,25 @@ from partir.ir.core import Op, Region
 from partir.ir.types import TensorType, tensor
 from partir.partition.state import State
 from partir.partition.tied import tied
+from partir.rules.joins import Types, iterations, join_of, whole_of
 from partir.rules.local import (
     INDEX,
     Ssa,
     binary,
     constant,
+    converted,
     selected,
     sliced,
     tile_starts,
 )
 from partir.rules.masks import rows_between, valid_rows
 from partir.rules.monoids import OPS, anything, garbage, neutral
-from partir.rules.nest import Nest
+from partir.rules.nest import Nest, nest_of
 from partir.rules.shape import slice_tile
 from partir.rules.slices import window_of_whole
 from partir.spmd.emit import TextEmitter
 from partir.spmd.opaque_functions import MakeText
-from partir.spmd.padding import divides
+from partir.spmd.padding import cut_tiles, divides
 
 
 def sequential_text(state: State, opaque: MakeText | None = None) -> str:
@@ -131,6 +133,8 @@ class _Sequential(TextEmitter):
         carried = [Ssa(self.fresh(), type_) for type_ in types]
         regions = [self.region(tested, condition), self.region(carried, body)]
         made = self.op("stablehlo.while", inits, types, regions=regions)[1:]
+        if nest.joins:
+            made = self._joined(nest, operands, made)
         return tuple(
             value
             if value.type == type_
@@ -141,12 +145,8 @@ class _Sequential(TextEmitter):
     def _starts(self, nest: Nest) -> list[Ssa]:
         """Whole results before the first iteration."""
         return [
-            constant(
-                self,
-                _roomy(nest, position),
-                neutral(monoid, type_) if monoid else anything(type_),
-            )
-            for position, type_ in enumerate(nest.signature.results)
+            constant(self, kept, neutral(monoid, kept) if monoid else anything(kept))
+            for position, kept in enumerate(_kept(nest))
             for monoid in [_monoid(nest, position)]
         ]
 
@@ -183,6 +183,8 @@ class _Sequential(TextEmitter):
     def _merge(self, nest: Nest, position: int, whole: Ssa, made: Ssa) -> Ssa:
         """The whole result with this iteration's added."""
         place = len(nest.signature.operands) + position
+        if nest.joins:
+            return self._laid(nest, place, whole, made)
         tiled = any(nest.gives[position])
         monoid = _monoid(nest, position)
         if monoid is not None:
@@ -195,6 +197,34 @@ class _Sequential(TextEmitter):
         kind = "stablehlo.dynamic_update_slice"
         return self.op(kind, (whole, made, *starts), (whole.type,))[0]
 
+    def _laid(self, nest: Nest, place: int, whole: Ssa, made: Ssa) -> Ssa:
+        """All partial results with this iteration's in its place."""
+        join = join_of(nest)
+        dim, rows = join.dim(nest), join.rows(nest)[0]
+        starts = tile_starts(nest, self, place)
+        index = constant(self, INDEX, "0")
+        for loop in nest.joins:
+            size = constant(self, INDEX, str(loop.size))
+            index = binary(self, "multiply", index, size)
+            index = binary(self, "add", index, self.index(loop.axis))
+        start = binary(self, "multiply", index, constant(self, INDEX, str(rows)))
+        starts[dim : dim + (not join.adds)] = [start]
+        kind = "stablehlo.dynamic_update_slice"
+        same = [converted(self, one, INDEX.dtype) for one in starts]
+        return self.op(kind, (whole, made, *same), (whole.type,))[0]
+
+    def _joined(
+        self, nest: Nest, operands: Sequence[Ssa], laid: Sequence[Ssa]
+    ) -> tuple[Ssa, ...]:
+        """Results of all partial ones."""
+        join, parts = join_of(nest), [loop.size for loop in nest.joins]
+        dim, rows = join.dim(nest), join.rows(nest)[1]
+        cut = [cut_tiles(self, value, dim, rows, parts) for value in laid]
+        whole = nest_of(whole_of(nest, _roomy_types(nest)))
+        starts = [operands[position] for position in join.starts(nest)]
+        values = (*cut, *starts)
+        return self.local(whole, values, [None] * len(values))
+
     def _existing(self, nest: Nest, place: int, whole: Ssa, made: Ssa) -> Ssa:
         """A tile with what was there behind its end, if it is short."""
         size = nest.signature.results[place - len(nest.signature.operands)].shape
@@ -206,6 +236,19 @@ class _Sequential(TextEmitter):
             inside = rows_between(self, made, dim, None, length)
             made = selected(self, inside, made, slice_tile(nest, self, whole, place))
         return made
+
+
+def _kept(nest: Nest) -> Types:
+    """What iterations put their results into: the results, or all partial ones."""
+    roomy = _roomy_types(nest)
+    if not nest.joins:
+        return roomy
+    join = join_of(nest)
+    return join.types(nest, roomy, join.rows(nest)[0] * iterations(nest))
+
+
+def _roomy_types(nest: Nest) -> Types:
+    return tuple(_roomy(nest, n) for n in range(len(nest.signature.results)))
 
 
 def _roomy(nest: Nest, position: int) -> TensorType:

@@ -19,6 +19,7 @@ from partir.ir.core import Lambda
 from partir.ir.user_rule import FLOPS, PRODUCTS
 from partir.rules.elementwise import FUSED
 from partir.rules.fused import Places, made_places
+from partir.rules.largest import LARGEST_OF, TOP_K
 from partir.rules.nest import Nest, nest_of
 from partir.rules.op_names import canonical
 from partir.simulate.kernels.window_terms import (
@@ -276,7 +277,7 @@ def mapped(nest: Nest) -> Work:
     return Work(_steps(nest.signature.lambdas[0]) * _elements(nest))
 
 
-@work("sort", "chlo.top_k")
+@work("sort", TOP_K, LARGEST_OF)
 def sort(nest: Nest) -> Work:
     """``n log2 n`` comparisons over all elements, as XLA counts them."""
     count = math.prod(nest.operand_types[0].shape)
