@@ -148,5 +148,5 @@ class Case:
 
 def _sample(rng: np.random.Generator, arg: jax.ShapeDtypeStruct) -> np.ndarray:
     if arg.dtype == np.float32:
-        return (0.5 * rng.standard_normal(arg.shape)).astype(np.float32)
+        return (0.1 * rng.standard_normal(arg.shape)).astype(np.float32)
     return rng.integers(0, 8, arg.shape).astype(arg.dtype)

@@ -67,4 +67,5 @@ def messages_along_edges(x: Array, senders: Array, receivers: Array, w: Array) -
     f32(256, 16), i32(1024), i32(1024), tiled=[{"x": 0}, {"senders": 0, "receivers": 0}]
 )
 def messages_of_tiled_nodes(x: Array, senders: Array, receivers: Array) -> Array:
-    return jax.ops.segment_max(jnp.tanh(x)[senders], receivers, 256)
+    best = jax.ops.segment_max(jnp.tanh(x)[senders], receivers, 256)
+    return jnp.where(jnp.isfinite(best), best, 0)  # nobody sends to some
