@@ -23,6 +23,7 @@ from partir.errors import (
 )
 from partir.frontend.load import load as load
 from partir.frontend.opaque import opaque as opaque
+from partir.frontend.pipelined import pipelined as pipelined
 from partir.frontend.tag import tag as tag
 from partir.ir.core import Program as Program
 from partir.mesh import Mesh as Mesh
@@ -72,6 +73,7 @@ __all__ = [
     "opaque",
     "optional",
     "partition",
+    "pipelined",
     "rule",
     "search_method",
     "suggest",

@@ -72,7 +72,8 @@ class Reasons:
         value = graph.operands[node][0]
         (dim, *_), home = taken_dims(graph.signatures[node]), self.state.seen[self.axis]
         where = self._dimension(home[value] if home[value] >= 0 else dim, value)
-        looped = node in inside_loops(graph.program)
+        moves = len(graph.operands[node]) > 1  # by an index
+        looped = moves and node in inside_loops(graph.program)
         remedy = self._elsewhere(node, 0)
         if looped:
             return (

@@ -11,6 +11,7 @@ from partir.errors import PartitionError
 from partir.ir.core import Program
 from partir.ir.garbage import collection_paused
 from partir.mesh import Mesh
+from partir.simulate.bubble import bubble_seconds
 from partir.simulate.cost import Cost
 from partir.simulate.device.catalogue import devices
 from partir.simulate.device.lookup import as_device
@@ -171,6 +172,11 @@ class Estimate:
         return max(self.seconds - self.compute_seconds, 0.0)
 
     @cached_property
+    def bubble_seconds(self) -> float:
+        """Time in which a stage of a `pipelined` stack waits for microbatches."""
+        return bubble_seconds(self.program.program, self.timeline, self.trip_count)
+
+    @cached_property
     @collection_paused
     def flops(self) -> float:
         """Flops of one device, as XLA's cost analysis counts them."""
@@ -254,6 +260,7 @@ class Estimate:
             "compute_seconds": self.compute_seconds,
             "communication_seconds": self.communication_seconds,
             "exposed_seconds": self.exposed_seconds,
+            "bubble_seconds": self.bubble_seconds,
             "peak_bytes": self.peak_bytes,
             "flops": self.flops,
             "mfu": self.mfu,

@@ -116,6 +116,12 @@ class Window:
         tile = layout(self.whole, self.extent.axes, self.parts).length
         return tile * (math.prod(self.parts) - 1)
 
+    @property
+    def is_worth_its_messages(self) -> bool:
+        """Whether fewer rows travel than in a gather, or no more in one message."""
+        sent, gathered = self.rows_sent, self.rows_gathered
+        return sent < gathered or (sent == gathered and len(self.plan[1]) == 1)
+
 
 @cache
 def _plan(window: Window) -> tuple[Round, tuple[Round, ...]]:

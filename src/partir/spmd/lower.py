@@ -242,14 +242,14 @@ class _Lowering:
     def windowed(self, source: int, nest: Nest, position: int, consumer: int) -> int:
         """An operand as the loops read it, with what neighbours hold of its windows.
 
-        What is whole is sliced; so is what costs no more to gather.
+        What is whole is sliced; so is what is better gathered.
         """
         have, aligned = self.tilings[source], list(nest.needs[position])
         wanted: list[tuple[int, Window]] = []
         for dim, extent in nest.windows[position]:
             size = self.program.types[source].shape[dim]
             window = Window(size, nest.parts(extent.axes), extent)
-            if not have[dim] or window.rows_sent >= window.rows_gathered:
+            if not (have[dim] and window.is_worth_its_messages):
                 aligned[dim] = ()
             wanted.append((dim, window))
         value = self.use(source, tuple(aligned), consumer)
