@@ -245,6 +245,24 @@ def test_edges_of_types(dtype: str) -> None:
         np.testing.assert_allclose(a, b, rtol=1e-2 if dtype == "bfloat16" else 0)
 
 
+@pytest.mark.identity("pooled")
+def test_gradients_of_pools_that_hold_no_numbers() -> None:
+    """What padding is chosen for is lost, on every device as on one."""
+    x = values(2, 16)
+    x[0, :6], x[0, 9], x[1, -3:] = -np.inf, np.nan, -np.inf
+
+    def gradient(x: Array) -> Array:
+        def loss(x: Array) -> Array:
+            pads = ((0, 0), (1, 1))
+            made = lax.reduce_window(x, -jnp.inf, lax.max, (1, 3), (1, 2), pads)
+            return jnp.sum(jnp.where(made > -9, made, 1) * jnp.arange(1.0, 9.0))
+
+        return jax.grad(loss)(x)
+
+    record = partitioned(gradient, {"X": 4}, x)
+    assert record.collectives["collective_permute"] == sum(record.collectives.values())
+
+
 def test_an_uneven_argument_is_whole_and_cut_for_nothing() -> None:
     """Callers' arrays have equal tiles; what is computed of them may be short."""
 

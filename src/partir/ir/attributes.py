@@ -14,6 +14,7 @@ EXPORTED = "partir.exported"  # of a module: the mesh whose devices run it
 MESH = "partir.mesh"  # of an op: the mesh that its author wrote it for
 CONSTRAINT = "partir.sharding_constraint"  # an op: its operand, in a layout asked for
 ROLL = "partir.roll"  # an op: rows from a place on, then those from the beginning
+FORMED = "partir.formed"  # of an op: its local form is what it means, whole too
 
 _INT = re.compile(r"-?\d+")
 _NAME = re.compile(r'"([^"]+)"')

@@ -7,6 +7,11 @@ from collections.abc import Callable
 from partir.ir.core import Op, Program
 from partir.normal.disjoint_sums import concatenate_disjoint
 from partir.normal.draft import Draft, Form
+from partir.normal.padded_windows import (
+    pad_convolution,
+    pad_pool_gradient,
+    pad_reduction,
+)
 from partir.normal.rotations import cut_rolled, roll_slices
 from partir.normal.shifts import join_edges
 
@@ -15,8 +20,10 @@ Rewrite = Callable[[Draft, Op], Form | None]
 FORMS: dict[str, tuple[Rewrite, ...]] = {
     "stablehlo.add": (concatenate_disjoint,),
     "stablehlo.concatenate": (roll_slices,),
+    "stablehlo.convolution": (pad_convolution,),
     "stablehlo.pad": (join_edges,),
-    "stablehlo.slice": (join_edges, cut_rolled),
+    "stablehlo.reduce_window": (pad_reduction,),
+    "stablehlo.slice": (join_edges, cut_rolled, pad_pool_gradient),
 }
 """By the op that is looked at, the last of those that become one."""
 

@@ -266,6 +266,20 @@ DISJOINT = _identity(
     "leave no gap",
     ZEROS,
 )
+PADDED = _identity(
+    "padded",
+    "window(pad x) = window of x, with the pad's edges as its padding",
+    "reductions padded with their identity, which they start from; convolutions padded "
+    "with zeros",
+    FINITE,
+    ZEROS,
+)
+POOLED = _identity(
+    "pooled",
+    "slice(select_and_scatter(pad x, y)) = select_and_scatter(x, y), filled",
+    "any type; padding that has the number to which any other is preferred, and whose "
+    "part of the result is cut off; infinities and nan go where they went",
+)
 TAKEN = _identity(
     "taken",
     "case(constant) = its branch",

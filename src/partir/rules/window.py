@@ -11,8 +11,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from partir.ir.attributes import i64_array, ints
+from partir.ir.attributes import FORMED, i64_array, ints
 from partir.ir.core import Lambda, Signature
+from partir.ir.types import TensorType
 from partir.rules.factor import Factor
 from partir.rules.local import (
     Emitter,
@@ -20,6 +21,7 @@ from partir.rules.local import (
     binary,
     constant,
     emit_default,
+    padded,
     sliced,
     spread,
 )
@@ -111,6 +113,11 @@ def windows(op: Signature, sizes: Sequence[int]) -> list[Window]:
     ]
 
 
+def reduction_windows(op: Signature) -> list[Window]:
+    """The windows of a reduce_window."""
+    return windows(op, ints(op.attrs["window_dimensions"]))
+
+
 @rule("reduce_window")
 def reduce_window(op: Signature) -> Iterator[Factor]:
     """``(~i, k), () -> (i, _) sum=k``; in tiles where windows are side by side along i.
@@ -121,7 +128,7 @@ def reduce_window(op: Signature) -> Iterator[Factor]:
     """
     count = len(op.results)
     inits = (None,) * count
-    slide = windows(op, ints(op.attrs["window_dimensions"]))
+    slide = reduction_windows(op)
     adds = monoid = common_monoid(op.lambdas[0], count)
     if monoid not in IDEMPOTENT and not all(window.plain for window in slide):
         monoid = None
@@ -163,7 +170,7 @@ def reduce_window_attrs(nest: Nest) -> dict[str, str]:
     What lies beside a tile is in the operand already, the padding too.
     """
     attrs = dict(nest.signature.attrs)
-    slide = windows(nest.signature, ints(attrs["window_dimensions"]))
+    slide = reduction_windows(nest.signature)
     paddings = [[window.low, window.high] for window in slide]
     for beside in window_dims(nest):
         rows, made = (
@@ -205,7 +212,7 @@ def reduce_window_form(
     )
 
 
-def _pooled(op: Signature) -> list[Window]:
+def pooling_windows(op: Signature) -> list[Window]:
     """The windows of a select_and_scatter."""
     rank = len(op.operands[0].shape)
     sizes = (1,) * rank
@@ -221,13 +228,13 @@ def select_and_scatter(op: Signature) -> Iterator[Factor]:
     Else a tile is made of all windows that reach into it.
     """
     whole, source = op.operands[0].shape, op.operands[1].shape
-    for dim, window in enumerate(_pooled(op)):
+    for dim, window in enumerate(pooling_windows(op)):
         if dim in ints(op.attrs.get(_CUT_OUT, "")):
             continue
         if window.side_by_side(whole[dim], source[dim]):
             yield Factor(source[dim], (dim, dim, None), (dim,))
             continue
-        fill, adds = _never_chosen(op), _adds(op.lambdas[1], op.operands[1].dtype)
+        fill, adds = never_chosen(op), _adds(op.lambdas[1], op.operands[1].dtype)
         if fill is None or not adds or whole[dim] % window.stride:
             continue
         first, last = _sources(window)
@@ -245,6 +252,10 @@ def select_and_scatter(op: Signature) -> Iterator[Factor]:
 
 # Dimensions along which the result is cut out of a larger one.
 _CUT_OUT = "partir.cut_out"
+# Padding has numbers, chosen only where there are no others: what it gets is lost.
+# StableHLO leaves padding out instead.
+FILLED = FORMED
+_MARKS = (_CUT_OUT, FILLED)
 
 
 def _sources(window: Window) -> tuple[int, int]:
@@ -257,7 +268,7 @@ def _adds(region: Lambda, dtype: str) -> bool:
     return common_monoid(region, 1) == "sum" and dtype != "i1"
 
 
-def _never_chosen(op: Signature) -> str | None:
+def never_chosen(op: Signature) -> str | None:
     """What `select` prefers every number to, if it takes the largest or smallest."""
     region = op.lambdas[0]
     if len(region.ops) != 1 or region.ops[0].signature.name != "compare":
@@ -274,7 +285,7 @@ def _never_chosen(op: Signature) -> str | None:
 @local_attrs("select_and_scatter")
 def select_and_scatter_attrs(nest: Nest) -> dict[str, str]:
     """What is read in windows has its padding in it."""
-    paddings = [[window.low, window.high] for window in _pooled(nest.signature)]
+    paddings = [[window.low, window.high] for window in pooling_windows(nest.signature)]
     beside = window_dims(nest)
     if not beside:
         return nest.signature.attrs
@@ -289,15 +300,45 @@ def select_and_scatter_attrs(nest: Nest) -> dict[str, str]:
 def select_and_scatter_form(
     nest: Nest, emitter: Emitter, operands: Sequence[Ssa]
 ) -> tuple[Ssa, ...]:
-    """As large as what is read; then the tile is cut out."""
+    """As large as what is read, padding too if it has numbers; then cut out."""
     signature, beside = nest.signature, window_dims(nest)
-    made_type = nest.result_types[0]
-    shape, starts = list(made_type.shape), [0] * len(made_type.shape)
+    slide, made_type = pooling_windows(signature), nest.result_types[0]
+    starts = [0] * len(slide)
     for dim in beside:
-        window = _pooled(signature)[dim]
-        shape[dim] = operands[0].type.shape[dim]
+        window = slide[dim]
         starts[dim] = window.low - _sources(window)[0] * window.stride
-    wide = made_type.with_shape(tuple(shape))
-    attrs = {name: text for name, text in nest.attrs.items() if name != _CUT_OUT}
+    attrs = {name: text for name, text in nest.attrs.items() if name not in _MARKS}
+    if FILLED in nest.attrs:
+        around = [
+            (0, 0) if dim in beside else (window.low, window.high)
+            for dim, window in enumerate(slide)
+        ]
+        operands = (_surrounded(nest, emitter, operands[0], around), *operands[1:])
+        starts = [a + b for a, (b, _) in zip(starts, around, strict=True)]
+        attrs.pop("padding")
+    wide = made_type.with_shape(_read_shape(made_type, operands[0], nest, beside))
     (made,) = emitter.op(signature.kind, operands, (wide,), attrs, signature.lambdas)
-    return (sliced(emitter, made, starts, made_type.shape) if beside else made,)
+    cut = wide != made_type
+    return (sliced(emitter, made, starts, made_type.shape) if cut else made,)
+
+
+def _read_shape(
+    made: TensorType, operand: Ssa, nest: Nest, beside: dict[int, int]
+) -> tuple[int, ...]:
+    """Shape of what is made before it is cut: what is read, where that is wider."""
+    filled = FILLED in nest.attrs
+    return tuple(
+        operand.type.shape[dim] if filled or dim in beside else size
+        for dim, size in enumerate(made.shape)
+    )
+
+
+def _surrounded(
+    nest: Nest, emitter: Emitter, value: Ssa, around: Sequence[tuple[int, int]]
+) -> Ssa:
+    """A value with padding that is never chosen."""
+    number = never_chosen(nest.signature)
+    if number is None or not any(map(any, around)):
+        return value
+    low, high = zip(*around, strict=True)
+    return padded(emitter, value, low, high, [0] * len(around), number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from partir.errors import PartitionError
-from partir.ir.attributes import CALLED
+from partir.ir.attributes import CALLED, FORMED
 from partir.ir.core import Lambda
 from partir.ir.source import Location
 from partir.ir.types import TensorType
@@ -134,6 +134,7 @@ class TextEmitter:
             return known[1]
         signature = nest.signature
         own = signature.kind.startswith("partir.")  # no op but of ours
+        own = own or FORMED in signature.attrs
         formed = (nest.loops or own) and form_hook(signature.kind)
         special = formed or FUNCTION_ID in signature.attrs or has_garbage(nest)
         special = special or takes_a_range(nest) or bool(nest.joins)

@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+import partir
+from partir.rules.window import FILLED
 from tests.rules.samples.sample import Sample, combine, sample, traced, written
 
 
@@ -118,3 +120,27 @@ def select_and_scatter(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
 
         for signature in traced(kind, jax.grad(pooled), x):
             yield Sample(f"{size} {stride} {padding}", signature)
+    yield from _filled(kind)
+
+
+def _filled(kind: str) -> Iterator[Sample]:
+    """In normal form: padding that has numbers, of which some are the only ones."""
+    x = np.asarray([[-np.inf, -np.inf, 1.0, 2.0, np.nan, -np.inf]] * 4)
+    for size, stride, padding in (
+        ((1, 3), (1, 2), ((0, 0), (0, 1))),
+        ((2, 2), (1, 1), ((1, 0), (1, 1))),
+        ((3, 2), (2, 3), ((0, 1), (1, 1))),
+    ):
+
+        def pooled(x: jax.Array) -> jax.Array:
+            made = lax.reduce_window(x, -jnp.inf, lax.max, size, stride, padding)  # noqa: B023
+            return jnp.sum(jnp.sin(made))
+
+        for op in partir.trace(jax.grad(pooled), x).ops:
+            if op.kind == kind:
+                assert FILLED in op.signature.attrs
+                y = np.arange(1.0, 1 + np.prod(op.signature.operands[1].shape))
+                y = y.reshape(op.signature.operands[1].shape)
+                given = (x, y, np.asarray(0.0))
+                label = f"filled {size} {stride}"
+                yield Sample(label, op.signature, given=given)
