@@ -84,7 +84,7 @@ def assert_reduces_only(record: partir.Partitioned, times: int) -> None:
 
 
 TENSORS = 4 * BLOCKS + 2
-MOMENTS = 5 * 2 * BLOCKS  # a batch norm's mean and variance, thrice in the gradient
+MOMENTS = 4 * 2 * BLOCKS  # a batch norm's mean and variance, and their gradients
 
 
 def test_batch() -> None:
