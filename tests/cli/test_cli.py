@@ -336,21 +336,20 @@ def test_schedule_of_no_tactics(
 
 
 def test_strict_is_one_line(capfd: pytest.CaptureFixture[str], folder: Path) -> None:
-    (folder / "both.py").write_text(
-        "import partir\n"
-        "schedule = [partir.ManualPartition({'x': 0, 'w': 1}, axis='B')]\n"
+    (folder / "rows.py").write_text(
+        "import partir\nschedule = [partir.ManualPartition({'x': 0}, axis='B')]\n"
     )
-    (folder / "conflict.py").write_text(
+    (folder / "mixed.py").write_text(
         "import jax\n"
-        "def fn(x, w):\n"
-        "    return x @ w\n"
+        "def fn(x):\n"
+        "    return jax.numpy.fft.fft2(x).real\n"
         "def example_args():\n"
-        "    return (jax.ShapeDtypeStruct((8, 8), 'float32'),) * 2, {}\n"
+        "    return (jax.ShapeDtypeStruct((8, 8), 'float32'),), {}\n"
     )
-    arguments = ["conflict.py:fn", "--mesh", "B=4", "--schedule", "both.py"]
+    arguments = ["mixed.py:fn", "--mesh", "B=4", "--schedule", "rows.py"]
     assert "whole:" in run(capfd, "show", *arguments)
     line = refusal(capfd, "show", *arguments, "--strict")
-    assert "%fn/dot_general/0" in line
+    assert "/fft/0" in line
 
 
 def test_the_users_folder_is_importable(

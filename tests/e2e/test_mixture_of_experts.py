@@ -132,7 +132,7 @@ def test_experts_on_the_axis_of_the_batch() -> None:
         "all_gather": 0,
         "all_reduce": 2,  # the loss and the router's gradient
         "reduce_scatter": 0,
-        "all_to_all": 4,
+        "all_to_all": 3,  # what the experts made is kept for the gradients
         "collective_permute": 0,
     }
 
@@ -153,6 +153,6 @@ def test_experts_on_an_axis_of_their_own(fn: Any, sums: int) -> None:
     assert record.steps[0].collectives["all_reduce"] == 4  # gradients and the loss
     counts = record.collectives
     assert counts["all_reduce"] == 4 + sums
-    stops = {op.stopped_at for op in record.replicated_ops}
-    assert counts["all_gather"] == len(stops) == (fn is by_einsum)
-    assert sum(counts.values()) == counts["all_reduce"] + counts["all_gather"]
+    assert record.replicated_ops == ()
+    moves = sum(counts.values()) - counts["all_reduce"]
+    assert moves <= 2 * (fn is by_einsum)

@@ -23,13 +23,17 @@ def order(x: Any) -> Any:
     return jnp.sin(jnp.sort(jnp.cos(x), axis=1))
 
 
+def transformed(x: Any) -> Any:
+    return jnp.sin(jnp.fft.fft2(jnp.cos(x)).real)
+
+
 def product(x: Any, w: Any) -> Any:
     return jnp.tanh(x @ w)
 
 
 def looped(x: Any) -> Any:
     def body(carry: Any, _: None) -> Any:
-        return jnp.sort(carry, axis=1) * 0.5, None
+        return jnp.fft.fft2(carry).real * 0.5, None
 
     return jax.lax.scan(body, x, None, length=3)[0]
 
@@ -50,12 +54,12 @@ def test_nothing_to_report() -> None:
     assert record.replicated_ops == ()
 
 
-@pytest.mark.parametrize("fn", [order, looped])
+@pytest.mark.parametrize("fn", [transformed, looped])
 def test_no_loop_along_the_tiled_dimension(fn: Any) -> None:
     x = argument(8, 8)
     record = partir.partition(fn, MESH, [COLUMNS], args=(x,))
     found = stopped(record)
-    assert (found.kind, found.axis) == ("stablehlo.sort", "M")
+    assert (found.kind, found.axis) == ("stablehlo.fft", "M")
     assert "no loop along the dimension" in found.reason
     line = fn.__code__.co_firstlineno
     assert found.source.file == __file__
@@ -63,12 +67,20 @@ def test_no_loop_along_the_tiled_dimension(fn: Any) -> None:
     assert_same(record.compile()(x), jax.jit(fn)(x))
 
 
+def test_a_detour() -> None:
+    """Sorted along what is tiled: tiled along another dimension meanwhile."""
+    x = argument(8, 8)
+    record = partir.partition(order, MESH, [COLUMNS], args=(x,), strict=True)
+    assert record.collectives["all_to_all"] == 1
+    assert sum(record.collectives.values()) == 1
+    assert_same(record.compile()(x), jax.jit(order)(x))
+
+
 def test_a_conflict() -> None:
     x, w = argument(8, 8), argument(8, 8)
-    record = partir.partition(product, MESH, [BOTH], args=(x, w))
-    found = stopped(record)
-    assert found.kind == "stablehlo.dot_general"
-    assert "disagree" in found.reason
+    record = partir.partition(product, MESH, [BOTH], args=(x, w), strict=True)
+    assert len(record.steps[-1].conflicts) == 1
+    assert record.collectives["all_gather"] == 1
     assert_same(record.compile()(x, w), jax.jit(product)(x, w))
 
 
@@ -103,7 +115,7 @@ def test_what_is_kept_whole_by_request_is_not_listed() -> None:
 
 @pytest.mark.parametrize(
     ("fn", "schedule", "shapes"),
-    [(order, [COLUMNS], [(8, 8)]), (product, [BOTH], [(8, 8), (8, 8)])],
+    [(transformed, [COLUMNS], [(8, 8)]), (looped, [ROWS], [(8, 8)])],
 )
 def test_strict(fn: Any, schedule: Any, shapes: Any) -> None:
     args = tuple(argument(*shape) for shape in shapes)

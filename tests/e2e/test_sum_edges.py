@@ -326,7 +326,7 @@ def test_conversions_move_past_gathers() -> None:
             made += [narrow, wide]
         return tuple(made)
 
-    x = edges("float64", 0) * 100.0
+    x = edges("float64", 0).reshape(-1) * 100.0
     record = check(converted, {"x": 0}, np.where(np.isnan(x), 1e30, x))
     assert record.collectives["all_gather"] == 2 * len(types.split())
 

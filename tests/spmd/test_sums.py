@@ -94,7 +94,7 @@ NOT_LINEAR: dict[str, Callable[[Array, Array], Array]] = {
     "divide by": lambda a, b: 1.0 / a + b,
     "maximum": lambda a, b: jnp.maximum(a, b),
     "plus a constant": lambda a, b: (a + 1.0) @ (b + 1.0),
-    "pad with ones": lambda a, b: jnp.pad(a, 1, constant_values=1.0)[1:9, 1:9] + b,
+    "pad with ones": lambda a, b: jnp.pad(a, 1, constant_values=1.0)[:8, :8] + b,
     "choice of ones": lambda a, b: jnp.where(np.arange(8) > 3, a, 1.0) + b,
     "chosen by it": lambda a, b: jnp.where(a > 0, 1.0, 2.0) + b,
     "narrowed": lambda a, b: a.astype(jnp.float32) + b.astype(jnp.float32),

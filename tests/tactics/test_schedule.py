@@ -204,7 +204,7 @@ def conflicting(*tactics: Any) -> partir.Partitioned:
     return partir.partition(products, MESH, [ROWS_AND_COLUMNS, *tactics], args=args)
 
 
-def test_a_conflict_is_left_and_recorded() -> None:
+def test_a_conflict_is_recorded_and_follows_the_first_operand() -> None:
     p = conflicting()
     (conflict,) = p.steps[0].conflicts
     assert conflict.name == "%products/dot_general/0"
@@ -213,7 +213,8 @@ def test_a_conflict_is_left_and_recorded() -> None:
     assert conflict.factors == (0, 1)
     assert conflict.evidence == (("x", 0, 0), ("w", 1, 0))
     assert "test_schedule.py" in conflict.source
-    assert p.collectives["all_gather"] == 2
+    assert p.collectives["all_gather"] == 1
+    assert p.out_specs == P("B")
 
 
 @pytest.mark.parametrize(("factor", "want"), [(0, P("B")), (1, P(None, "B"))])

@@ -145,7 +145,7 @@ class Partitioned:
 
     def core_text(self) -> str:
         """PartIR:Core: each op in its loops, reading slices."""
-        return core_text(self.steps[-1].state)
+        return core_text(self.steps[-1].completed)
 
     def spmd_text(self) -> str:
         """The SPMD program: local types and collectives by mesh axes."""

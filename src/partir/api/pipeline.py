@@ -11,6 +11,7 @@ from partir.ir.core import Program
 from partir.ir.garbage import collection_paused
 from partir.mesh import Mesh
 from partir.partition.actions import Action, Partition
+from partir.partition.complete import complete
 from partir.partition.model_decisions import ModelDecisions, has_decisions
 from partir.partition.state import State
 from partir.partition.values import OpView, Values
@@ -19,7 +20,7 @@ from partir.rules.nest import Tiling
 from partir.rules.user import require_rules_fit
 from partir.simulate.estimate import Estimate, Setting
 from partir.spmd.program import SpmdProgram
-from partir.spmd.stages import lower_state
+from partir.spmd.stages import lower_completed, lower_state
 from partir.tactics.schedule import Schedule, tactic_name
 
 
@@ -36,9 +37,14 @@ class Step:
     notes: tuple[str, ...] = ()  # what the tactic has to say of itself
 
     @cached_property
+    def completed(self) -> State:
+        """The same with what propagation left decided, as it is lowered."""
+        return complete(self.state)
+
+    @cached_property
     def spmd(self) -> SpmdProgram:
         """The SPMD program after this tactic."""
-        return lower_state(self.state)
+        return lower_completed(self.completed)
 
     @property
     def collectives(self) -> dict[str, int]:

@@ -166,9 +166,10 @@ class Trial:
     def _partition(self) -> None:
         for step in self.partitioned.steps:
             check(step.state)
+            check(step.completed)
 
     def _core(self) -> None:
-        state = self.partitioned.steps[-1].state
+        state = self.partitioned.steps[-1].completed
         self._require(evaluate(sequential_text(state), self.args), self.limits)
 
     def _spmd(self) -> None:

@@ -7,7 +7,7 @@ node per `Tie` (a loop's carry, a branch's result, state carried from call to ca
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from partir.ir.core import Op, Program, Signature, Tie
 from partir.partition.pairs import Group, find_groups
@@ -19,6 +19,13 @@ from partir.partition.scanned_dims import (
 )
 from partir.rules.elementwise import TIE
 from partir.rules.nest import nest_of
+
+
+class Order(NamedTuple):
+    """Nodes as the program runs through them: the place of each, the node of each."""
+
+    of: list[int]
+    nodes: list[int]
 
 
 class Graph:
@@ -76,6 +83,16 @@ class Graph:
     def tie(self, node: int) -> Tie:
         """The tie of a node that is none of the program's ops."""
         return self.program.ties[node - len(self.program.ops)]
+
+    @cached_property
+    def order(self) -> Order:
+        """What a loop carries stands before its body, what calls carry at the end."""
+        count, ties = len(self.program.ops), self.program.ties
+        places = [*range(count), *(count if t.owner is None else t.owner for t in ties)]
+        nodes = sorted(range(len(places)), key=places.__getitem__)
+        for place, node in enumerate(nodes):
+            places[node] = place
+        return Order(places, nodes)
 
     @cached_property
     def scanned(self) -> ValueDims:

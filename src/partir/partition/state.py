@@ -60,6 +60,8 @@ class State:
         self.value_origins: dict[tuple[str, int], Origin] = {}
         self.node_origins: dict[tuple[str, int], Origin] = {}
         self.dirty: dict[str, set[int]] = {axis: set() for axis in mesh}
+        # Nodes that propagation left, and those of them whose evidence is contrary.
+        self.left: dict[str, tuple[int, ...]] = dict.fromkeys(mesh, ())
         self.conflicts: dict[str, tuple[Conflict, ...]] = dict.fromkeys(mesh, ())
         self._trail: list[tuple[Any, Any, Any]] = []
         self._order = {axis: number for number, axis in enumerate(mesh)}
@@ -76,7 +78,7 @@ class State:
         made.value_origins = dict(self.value_origins)
         made.node_origins = dict(self.node_origins)
         made.dirty = {a: set(d) for a, d in self.dirty.items()}
-        made.conflicts = dict(self.conflicts)
+        made.left, made.conflicts = dict(self.left), dict(self.conflicts)
         made._trail = []
         return made
 
@@ -246,9 +248,12 @@ class State:
                 if dim is not None:
                     self.set_home(value, dim, loop.axis, None)
 
-    def record_conflicts(self, axis: str, found: Iterable[Conflict]) -> None:
+    def record_left(
+        self, axis: str, left: Iterable[int], conflicts: Iterable[Conflict]
+    ) -> None:
         """Keep what propagation could not decide on this axis."""
-        self._put(self.conflicts, axis, tuple(found))
+        self._put(self.left, axis, tuple(left))
+        self._put(self.conflicts, axis, tuple(conflicts))
 
     def tactic_of(self, axis: str, value: int) -> Origin | None:
         """What decided a value's home."""

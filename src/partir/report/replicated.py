@@ -58,7 +58,7 @@ class StepLike(Protocol):
     def name(self) -> str: ...  # noqa: D102
 
     @property
-    def state(self) -> State: ...  # noqa: D102
+    def completed(self) -> State: ...  # noqa: D102
 
     @property
     def spmd(self) -> SpmdProgram: ...  # noqa: D102
@@ -77,7 +77,7 @@ def find_replicated(steps: Sequence[StepLike]) -> tuple[ReplicatedOp, ...]:
 
 class _Finder:
     def __init__(self, step: StepLike, tactics: Sequence[str]) -> None:
-        self.state, self.program, self.sharing = step.state, step.spmd, step.sharing
+        self.state, self.program, self.sharing = step.completed, step.spmd, step.sharing
         self.names, self.tactics = step.names, tactics
 
     @collection_paused

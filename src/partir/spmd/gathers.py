@@ -137,10 +137,12 @@ def merge_gathers(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
     Merging keeps the gathered value alive from the first use to the second. That is
     free only if the second use does not wait for the first, and what is between them
     needs less memory than the uses themselves; a weight gathered for the forward and
-    the backward pass is thus gathered twice.
+    the backward pass is thus gathered twice. It is free as well where the moved value
+    takes the place of the one that it was made of, which nobody else reads any more.
     """
     moves = [op for op in collectives_of(ops) if op.kind in _MOVES]
-    if len({_key(op) for op in moves}) == len(moves):
+    last = {_key(op): op.result for op in moves}
+    if len(last) == len(moves):
         return ops
     lives: Lifetimes | None = None
     first: dict[tuple[object, ...], tuple[int, int]] = {}
@@ -152,7 +154,9 @@ def merge_gathers(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
             if key in first:
                 start, value = first[key]
                 lives = lives or Lifetimes(sweep, ops)
-                if lives.lasts(value, op.result) and _siblings(ops, start, place):
+                if lives.replaces(value, op.operand, last[_key(op)]) or (
+                    lives.lasts(value, op.result) and _siblings(ops, start, place)
+                ):
                     lives.hold(value, op.result)
                     sweep.renamed[op.result] = value
                     continue

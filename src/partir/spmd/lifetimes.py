@@ -43,6 +43,14 @@ class Lifetimes:
         uses = max(self._most(value), self._most(other))
         return bool(held.max() + self.types[value].bytes <= uses)
 
+    def replaces(self, value: int, source: int, last: int) -> bool:
+        """Whether a value, if held, takes no more than what it was made of does.
+
+        That is held until the `last` value like this one is made of it.
+        """
+        shorter = source in self.born and self.last[source] <= self.born[last]
+        return shorter and self.types[value].bytes <= self.types[source].bytes
+
     def _most(self, value: int) -> int:
         """The most that is alive while a value is."""
         return int(self.bytes[self.born[value] : self.last[value] + 1].max())

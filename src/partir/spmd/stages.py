@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from partir.ir.garbage import collection_paused
 from partir.mesh import Mesh
+from partir.partition.complete import complete
 from partir.partition.state import State
 from partir.rules.nest import Tiling
 from partir.spmd.lower import lower
@@ -13,7 +14,13 @@ from partir.spmd.rewrites import rewrite
 
 @collection_paused
 def lower_state(state: State) -> SpmdProgram:
-    """Core -> SPMD program with its collectives rewritten."""
+    """Core -> what was left of it -> SPMD program -> its collectives rewritten."""
+    return lower_completed(complete(state))
+
+
+@collection_paused
+def lower_completed(state: State) -> SpmdProgram:
+    """Completed Core -> SPMD program -> its collectives rewritten."""
     return rewrite(lower(state, out_tilings(state)))
 
 

@@ -50,6 +50,12 @@ def _copy_nodes(
     for node in handed:
         loops = small.nests[node].loops
         small.chosen[axis][node] = any(loop.axis == axis for loop in loops)
+    left = frozenset(state.left[axis])
+    small.left[axis] = tuple(
+        number
+        for number, node in enumerate(folded.nodes)
+        if node in left and number not in handed
+    )
     stuck = {c.node: c for c in state.conflicts[axis]}
     small.conflicts[axis] = tuple(
         replace(stuck[node], node=number)
