@@ -18,6 +18,7 @@ from jax import NamedSharding, P
 import partir
 from partir import FIRST_DIVISIBLE_DIM
 from partir.frontend.jax_private import known_platforms
+from tests.meshes import explicit
 from tests.refusals import (
     ARGS,
     BP,
@@ -77,7 +78,7 @@ def test_mesh_names() -> None:
 
 
 def test_devices_of_another_mesh() -> None:
-    other = jax.make_mesh((8,), ("B",))
+    other = explicit(B=8)
     told = message(lambda: partir.jit(mlp, MESH, [BP], devices=other)(*arrays()))
     assert "B=4,M=2" in told
     assert "{'B': 8}" in told or "B=8" in told
@@ -214,7 +215,7 @@ def test_compiler_options_that_are_no_mapping() -> None:
 
 def test_committed_array_in_another_layout() -> None:
     params, x = arrays()
-    mesh = jax.make_mesh((4, 2), ("B", "M"))
+    mesh = explicit(B=4, M=2)
     placed = jax.device_put(x, NamedSharding(mesh, P(None, "M")))
     told = message(lambda: partir.jit(mlp, MESH, [BP])(params, placed))
     assert told.startswith("argument \"x\" is sharded as P(None, 'M')")

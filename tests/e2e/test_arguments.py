@@ -13,6 +13,7 @@ from jax import Array
 
 import partir
 from tests.e2e.compare import MESH, assert_same
+from tests.meshes import explicit
 
 ROWS = partir.ManualPartition({partir.optional("x"): 0}, axis="B", name="rows")
 X = np.arange(16.0).reshape(8, 2)
@@ -277,8 +278,7 @@ def test_captured_values_that_can_not_be() -> None:
 
     with pytest.raises(partir.PartitionError, match="captures a value of a function"):
         jax.jit(outer)(X)
-    explicit = jax.make_mesh((4, 2), ("B", "M"))
-    value = jax.device_put(X, jax.NamedSharding(explicit, jax.P("B")))
+    value = jax.device_put(X, jax.NamedSharding(explicit(B=4, M=2), jax.P("B")))
     with pytest.raises(partir.PartitionError, match="mesh with Explicit axes: pass it"):
         outer(value)
 

@@ -13,6 +13,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 
 import partir
 from tests.e2e.compare import MESH, assert_same
+from tests.meshes import explicit
 
 BP = partir.ManualPartition({"x": 0}, axis="B", name="BP")
 MP = partir.ManualPartition({"w": 1}, axis="M", name="MP")
@@ -61,7 +62,7 @@ def test_arrays_on_a_mesh_of_jax(kind: AxisType, donate: bool) -> None:
 
 
 def test_host_arrays_and_keys_on_explicit_axes() -> None:
-    mesh = jax.make_mesh((4, 2), ("B", "M"))
+    mesh = explicit(B=4, M=2)
     keys = jax.random.split(jax.random.key(0), 4)
     rows = partir.ManualPartition({"x": 0, "keys": 0}, axis="B", name="rows")
 
@@ -144,20 +145,20 @@ def test_too_few_devices_and_wrong_meshes() -> None:
     w, x = make()
     with pytest.raises(partir.PartitionError, match=r"needs 16 devices.*there are 8"):
         partir.jit(step, {"B": 8, "M": 2}, [BP, MP])(w, x)
-    other = jax.make_mesh((8,), ("B",))
+    other = explicit(B=8)
     with pytest.raises(partir.PartitionError, match="axes must be the same"):
         partir.jit(step, MESH, [BP, MP], devices=other)(w, x)
 
 
 def test_a_committed_array_is_never_moved() -> None:
     w, x = make()
-    mesh = jax.make_mesh((4, 2), ("B", "M"))
+    mesh = explicit(B=4, M=2)
     jitted = partir.jit(step, mesh, [BP, MP])
     for _ in ("cold", "warm"):
         for wrong in (
             jax.device_put(w, jax.devices()[0]),
             placed(mesh, w, "M"),
-            placed(jax.make_mesh((2,), ("M",)), w, None, "M"),
+            placed(explicit(M=2), w, None, "M"),
         ):
             with pytest.raises(partir.PartitionError, match=r'"w" lies.*wants.*"M|\'M'):
                 jitted(wrong, x)

@@ -12,7 +12,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax._src import config, core, xla_bridge
+from jax._src import config, core, source_info_util, xla_bridge
 from jax._src.interpreters import partial_eval
 from jax._src.literals import TypedNdArray
 from jax.extend.mlir import ir
@@ -49,7 +49,13 @@ def full_stacks() -> Iterator[None]:
 
 
 StackScope: Any = getattr(partial_eval, "TracebackScope", nullcontext)
-"""Stacks written inside begin where it is entered; not so before jax 0.9."""
+"""Stacks written inside begin where it is entered; before jax 0.9 it does nothing."""
+
+
+def show_in_stacks(file: str) -> None:
+    """Where `StackScope` does nothing, let stacks hold the frames of a file of ours."""
+    if StackScope is nullcontext:
+        source_info_util.register_inclusion(file)
 
 
 _ir_type: Any = mlir.aval_to_ir_type

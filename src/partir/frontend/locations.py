@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from partir.frontend.boundary import BOUNDARY
 from partir.frontend.jax_private import (
     inner_jaxprs,
     is_call,
@@ -74,7 +75,10 @@ class Locations:
     def _frames(self, location: Any) -> tuple[Frame, ...]:
         function = ""
         if is_call(location):
-            return _joined(self._stack(location.callee), self._stack(location.caller))
+            callee = self._stack(location.callee)
+            if callee and callee[0].file == BOUNDARY:
+                return ()
+            return _joined(callee, self._stack(location.caller))
         if is_fused(location):
             return self._stack(location.locations[0]) if location.locations else ()
         if is_name(location):

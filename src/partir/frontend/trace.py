@@ -19,6 +19,7 @@ from jax.sharding import AbstractMesh, AxisType
 
 from partir.errors import PartitionError
 from partir.frontend.arguments import Call, Fixed, merge_fixed
+from partir.frontend.boundary import call_user
 from partir.frontend.carry import carry_ties
 from partir.frontend.jax_private import (
     StackScope,
@@ -128,7 +129,7 @@ def _lower(
 
     def flat(*leaves: Any) -> list[Any]:
         args, kwargs = call.rebuild(leaves)
-        arrays, outputs = _flatten_result(fn(*args, **kwargs))
+        arrays, outputs = _flatten_result(call_user(fn, args, kwargs))
         found.append(outputs)
         return arrays
 
