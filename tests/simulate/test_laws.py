@@ -16,8 +16,10 @@ from partir.simulate.cost import Cost
 from partir.simulate.device.catalogue import _SPECS
 from partir.simulate.device.fusion_policy import XLA
 from partir.simulate.estimate import Estimate
+from partir.simulate.fold_multiplicity import Multiplicity
 from partir.simulate.kernels.fusion import Fuser
 from partir.simulate.kernels.kernel import Kernels
+from partir.simulate.memory.donation import paired
 from partir.simulate.network.collectives import Network
 from partir.simulate.time import Clock, total
 from tests.simulate import models
@@ -76,7 +78,7 @@ def test_the_sum_over_kernels_is_the_whole(name: str, spec: Any) -> None:
     program = PROGRAMS[name].spmd
     found = Estimate(program, replace(spec, combine_bytes=0.0))
     clock = Clock(program.types, spec, Network(program.mesh, spec), lambda b: b)
-    each = [clock.kernel(k)[0] for k in Fuser(program, XLA).run().kernels]
+    each = [clock.kernel_cost(k) for k in Fuser(program, XLA).run().kernels]
     assert total(each).flops == pytest.approx(found.cost.flops)
     assert total(each).seconds == pytest.approx(found.cost.seconds)
     halves = total(each[: len(each) // 2]) + total(each[len(each) // 2 :])
@@ -88,8 +90,9 @@ def test_the_sum_over_kernels_is_the_whole(name: str, spec: Any) -> None:
 def test_nothing_is_free(name: str, spec: Any) -> None:
     program = PROGRAMS[name].spmd
     clock = Clock(program.types, spec, Network(program.mesh, spec), lambda b: b)
-    for kernel in Fuser(program, XLA).run().kernels:
-        cost, seconds, _ = clock.kernel(kernel)
+    run = clock.run(Fuser(program, XLA).run())
+    for kernel, seconds in zip(run.block.kernels, run.durations, strict=True):
+        cost = clock.kernel_cost(kernel)
         assert seconds > 0
         assert cost.memory_bytes > 0 or cost.link_bytes > 0
         if kernel.members:
@@ -170,6 +173,37 @@ def test_padding_to_tiles_costs_time() -> None:
 
     assert seconds(129) == pytest.approx(seconds(256))
     assert seconds(128) < seconds(129)
+
+
+@given(name=programs, spec=specs, given=st.booleans())
+@settings(max_examples=40)
+def test_what_stands_for_itself_alone_costs_the_same(
+    name: str, spec: Any, given: bool
+) -> None:
+    """A folded program in which nothing is repeated is the whole program."""
+    program = PROGRAMS[name].spmd
+    arguments, results = program.body.arguments, program.body.results
+    donated = [given] * len(arguments)
+    types = program.types
+    once = Multiplicity(
+        ops=[1] * len(program.program.ops),
+        arguments=[1] * len(arguments),
+        results=[1] * len(results),
+        succeeded=paired(
+            list(zip((types[v] for v in arguments), program.in_tilings, strict=True)),
+            list(zip((types[v] for v in results), program.out_tilings, strict=True)),
+            donated,
+        ),
+        spans=[(n, n) for n in range(len(program.program.ops))],
+    )
+    whole = Estimate(program, spec, donated)
+    folded = Estimate(program, spec, donated, multiplicity=once)
+    for figure, value in whole.as_data().items():
+        expected = value if isinstance(value, str) else pytest.approx(value, rel=1e-12)
+        assert folded.as_data()[figure] == expected
+    assert folded.cost == whole.cost
+    assert folded.collectives == whole.collectives == program.collectives
+    assert folded.timeline == whole.timeline or spec.order == "breadth_first"
 
 
 def test_kernels_write_what_others_read() -> None:

@@ -19,7 +19,7 @@ from partir.search.space.move import Move
 from partir.search.space.moves import Moves
 from partir.search.space.stuck_ops import stuck_moves
 from partir.simulate.device.spec import DeviceSpec
-from partir.simulate.folded_estimate import FoldedEstimate
+from partir.simulate.estimate import Estimate
 from partir.simulate.kernels.program_flops import program_flops
 from partir.simulate.network.collectives import Network
 from partir.spmd.stages import lower_state
@@ -162,12 +162,12 @@ class Problem:
         """Lower, rewrite and estimate."""
         return self.goal.outcome(self.estimate(state))
 
-    def estimate(self, state: State) -> FoldedEstimate:
+    def estimate(self, state: State) -> Estimate:
         """Time and memory of the whole program in this partition."""
-        return FoldedEstimate(
+        return Estimate(
             lower_state(state),
-            self.folded.times,
             self.device,
             self.donated,
-            self.network,
+            multiplicity=self.folded.times,
+            network=self.network,
         )

@@ -16,11 +16,13 @@ from partir.simulate.cost import Cost
 from partir.simulate.device.catalogue import devices
 from partir.simulate.device.lookup import as_device
 from partir.simulate.device.spec import DeviceSpec
+from partir.simulate.fold_multiplicity import Multiplicity
 from partir.simulate.kernels.barriers import compiled
 from partir.simulate.kernels.fusion import Fuser
+from partir.simulate.kernels.handed import handed_values, tied_to_handed
 from partir.simulate.kernels.kernel import Kernels
 from partir.simulate.kernels.program_flops import program_flops
-from partir.simulate.kernels.schedule import scheduled
+from partir.simulate.kernels.schedule import Scheduler
 from partir.simulate.kernels.xla_flops import counted_flops
 from partir.simulate.memory.peak import Alive, Peak, peak_memory
 from partir.simulate.network.collectives import Network
@@ -89,6 +91,9 @@ class Estimate:
         donated: for each argument, whether its memory may be reused.
         overlap: whether collectives run beside computation, if the device can.
         trip_count: iterations of loops whose number is not known.
+        multiplicity: if the program is folded, what it stands for; figures are then of
+            the whole.
+        network: the device's with the program's mesh, if it is there already.
 
     Example:
         >>> import jax, partir
@@ -111,45 +116,60 @@ class Estimate:
         *,
         overlap: bool = True,
         trip_count: int = 1,
+        multiplicity: Multiplicity | None = None,
+        network: Network | None = None,
     ) -> None:
-        """Nothing is computed yet, but that the mesh can sit on the device."""
+        """Nothing is computed yet, but that the mesh fits on the device."""
         if trip_count < 0:
             raise PartitionError(f"trip_count must be at least 0, got {trip_count}")
         count = len(program.body.arguments)
         self.program, self.device = program, device
         self.donated = tuple(donated) if donated is not None else (False,) * count
         self.overlap, self.trip_count = overlap, trip_count
-        self._network = Network(program.mesh, device)
+        self._multiplicity = multiplicity
+        self._network = network or Network(program.mesh, device)
+        self._schedule = Scheduler(device, multiplicity)
 
     @cached_property
     @collection_paused
     def _kernels(self) -> Kernels:
-        return self._schedule(
-            Fuser(compiled(self.program, self.device), self.device.fusion).run()
-        )
-
-    def _schedule(self, block: Kernels) -> Kernels:
-        return scheduled(block, self.device)
+        program, handed = compiled(self.program, self.device), {}
+        if self._multiplicity is not None:
+            handed = handed_values(program, self._multiplicity)
+            program = tied_to_handed(program, handed)
+        return self._schedule(Fuser(program, self.device.fusion, handed).run())
 
     # Time
 
     @cached_property
-    @collection_paused
-    def _run(self) -> Run:
-        clock = Clock(
+    def collectives(self) -> dict[str, int]:
+        """Executed counts on one device."""
+        if self._multiplicity is None:
+            return self.program.collectives
+        return self.program.count(self._multiplicity.of)
+
+    @cached_property
+    def _clock(self) -> Clock:
+        return Clock(
             self.program.types,
             self.device,
             self._network,
             self._schedule,
+            multiplicity=self._multiplicity,
             overlap=self.overlap,
             trip_count=self.trip_count,
         )
-        return clock.run(self._kernels)
 
-    @property
+    @cached_property
+    @collection_paused
+    def _run(self) -> Run:
+        return self._clock.run(self._kernels)
+
+    @cached_property
+    @collection_paused
     def cost(self) -> Cost:
         """The sum over all kernels and collectives."""
-        return self._run.cost
+        return self._clock.cost(self._run)
 
     @property
     def seconds(self) -> float:
@@ -180,7 +200,7 @@ class Estimate:
     @collection_paused
     def flops(self) -> float:
         """Flops of one device, as XLA's cost analysis counts them."""
-        return counted_flops(self.program, self.trip_count)
+        return counted_flops(self.program, self.trip_count, self._multiplicity)
 
     @cached_property
     def mfu(self) -> float:
@@ -189,13 +209,15 @@ class Estimate:
         The unpartitioned program's flops against what all devices could do meanwhile.
         """
         could = self.seconds * self.device.flops_per_s * self.program.mesh.size
-        whole = program_flops(self.program.program, self.trip_count)
+        source, multiplicity = self.program.program, self._multiplicity
+        whole = program_flops(source, self.trip_count, multiplicity)
         return whole / could if could else 0.0
 
-    @property
+    @cached_property
+    @collection_paused
     def timeline(self) -> tuple[Event, ...]:
         """Events in order: op or collective, stream, start, duration."""
-        return self._run.events
+        return self._clock.events(self._run)
 
     def perfetto(self) -> str:
         """The timeline as a Chrome trace, which Perfetto opens."""
@@ -207,7 +229,13 @@ class Estimate:
     @cached_property
     @collection_paused
     def _peak(self) -> Peak:
-        return peak_memory(self.program, self._kernels, self.donated, self._schedule)
+        return peak_memory(
+            self.program,
+            self._kernels,
+            self.donated,
+            self._schedule,
+            self._multiplicity,
+        )
 
     @property
     def peak_bytes(self) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from partir.spmd.program import Collective, SpmdOp
 
-Span = tuple[int, int]
+Span = tuple[float, float]
 
 
 @dataclass(frozen=True)

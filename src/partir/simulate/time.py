@@ -3,6 +3,9 @@
 A kernel takes the longer of its arithmetic and its memory traffic, and a little to
 start. Collectives run on a stream of their own where the device overlaps them: in
 order, each from when its operand is there; what reads its result waits for it.
+
+In a folded program a kernel stands for all its repetitions. They count with it, and so
+does what it waits for communication.
 """
 
 from __future__ import annotations
@@ -14,22 +17,28 @@ from dataclasses import dataclass
 from partir.ir.types import TensorType
 from partir.simulate.cost import NOTHING, Cost
 from partir.simulate.device.spec import DeviceSpec
+from partir.simulate.fold_multiplicity import Multiplicity
 from partir.simulate.kernels.kernel import Kernel, Kernels
 from partir.simulate.network.collectives import Network
+from partir.simulate.streams import Repeated, on_streams
 from partir.simulate.timeline import Event
 from partir.spmd.manual_collectives import ManualCollective
-from partir.spmd.program import EXCHANGE, Collective, Control
+from partir.spmd.program import EXCHANGE, Collective, Compute, Control
 
 COMPUTE, COMMUNICATION = "compute", "communication"
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A block's cost, how long it takes, and its events."""
+    """A block on its streams: each kernel's duration and start, and all of it.
 
-    cost: Cost
+    Durations and starts are those of one repetition of a kernel, `seconds` is of all.
+    """
+
+    block: Kernels
+    durations: Sequence[float]
+    starts: Sequence[float]
     seconds: float
-    events: tuple[Event, ...]
 
 
 class Clock:
@@ -42,60 +51,90 @@ class Clock:
         network: Network,
         schedule: Callable[[Kernels], Kernels],
         *,
+        multiplicity: Multiplicity | None = None,
         overlap: bool = True,
         trip_count: int = 1,
     ) -> None:
         """`trip_count` is that of loops whose own is not known."""
         self.types, self.device, self.network = types, device, network
-        self.schedule = schedule
+        self.schedule, self.multiplicity = schedule, multiplicity
         self.overlap = overlap and device.overlap
         self._vector_rate = device.vector_rate
         self.trip_count = trip_count
+        self._runs: dict[int, Run] = {}  # of blocks inside loops
 
     def run(self, block: Kernels) -> Run:
         """All kernels of a block that is in order."""
-        found = [self.kernel(kernel) for kernel in block.kernels]
-        durations = [seconds for _, seconds, _ in found]
-        starts, end = on_streams(block.kernels, durations, self.overlap)
-        events = [
+        kernels = block.kernels
+        durations = [
+            self.compute_seconds(kernel)
+            if type(kernel.op) is Compute and not kernel.moves
+            else self._seconds(kernel)
+            for kernel in kernels
+        ]
+        starts, end = on_streams(kernels, durations, self.overlap)
+        if block.counts:
+            repeated = Repeated(kernels, block.counts, durations, self.overlap)
+            end = repeated.seconds(starts, end)
+        return Run(block, durations, starts, end)
+
+    def cost(self, run: Run) -> Cost:
+        """The sum over all kernels of a block, repetitions counted."""
+        costs = [self.kernel_cost(kernel) for kernel in run.block.kernels]
+        return total(costs, run.block.counts)
+
+    def events(self, run: Run) -> tuple[Event, ...]:
+        """What runs when; of repetitions one is shown."""
+        kernels = run.block.kernels
+        triples = zip(kernels, run.starts, run.durations, strict=True)
+        return tuple(
             Event(
                 kernel.op,
                 COMMUNICATION if kernel.members and self.overlap else COMPUTE,
                 start,
                 seconds,
-                inner,
+                self.events(self._inside(kernel)[0][-1]) if kernel.inner else (),
             )
-            for kernel, start, (_, seconds, inner) in zip(
-                block.kernels, starts, found, strict=True
-            )
-        ]
-        return Run(total([cost for cost, *_ in found]), end, tuple(events))
+            for kernel, start, seconds in triples
+        )
 
-    def kernel(self, kernel: Kernel) -> tuple[Cost, float, tuple[Event, ...]]:
-        """Cost and time of a kernel; a loop's are its body's times its trips."""
+    # One kernel
+
+    def kernel_cost(self, kernel: Kernel) -> Cost:
+        """Cost of a kernel; a loop's is its body's times its trips."""
         if kernel.members:
-            cost = self._collective(kernel)
-            return cost, cost.communication_seconds, ()
+            return self._collective(kernel)
         if not kernel.inner:
             if isinstance(kernel.op, Control):
-                return NOTHING, 0.0, ()
+                return NOTHING
             cost = self._compute(kernel)
-            if kernel.moves:
-                cost += self._written(kernel.moves)
-            return cost, cost.seconds, ()
-        return self._control(kernel)
+            return cost + self._written(kernel.moves) if kernel.moves else cost
+        runs, trips = self._inside(kernel)
+        return total([self.cost(run) for run in runs]) * trips
 
-    def _control(self, kernel: Kernel) -> tuple[Cost, float, tuple[Event, ...]]:
+    def _seconds(self, kernel: Kernel) -> float:
+        if kernel.members:
+            return self._collective_seconds(kernel)
+        if kernel.inner:
+            runs, trips = self._inside(kernel)
+            return sum(run.seconds for run in runs) * trips
+        if isinstance(kernel.op, Control):
+            return 0.0
+        return self.kernel_cost(kernel).seconds
+
+    def _inside(self, kernel: Kernel) -> tuple[list[Run], int]:
+        """What is inside a loop, and how often; of branches the longest, once."""
         op = kernel.op
         assert isinstance(op, Control)
-        runs = [self.run(self.schedule(inner)) for inner in kernel.inner]
-        if op.trips != 1:  # a loop; of branches the longest counts
-            trips = self.trip_count if op.trips is None else op.trips
-            cost = total([run.cost for run in runs]) * trips
-            seconds = sum(run.seconds for run in runs) * trips
-            return cost, seconds, runs[-1].events
-        worst = max(runs, key=lambda run: run.seconds)
-        return worst.cost, worst.seconds, worst.events
+        runs = []
+        for block in kernel.inner:
+            known = self._runs.get(id(block))
+            if known is None:
+                known = self._runs[id(block)] = self.run(self.schedule(block))
+            runs.append(known)
+        if op.trips == 1:
+            return [max(runs, key=lambda run: run.seconds)], 1
+        return runs, self.trip_count if op.trips is None else op.trips
 
     def _compute(self, kernel: Kernel) -> Cost:
         return Cost(
@@ -131,18 +170,18 @@ class Clock:
         flops = 2.0 * batch * math.prod(padded)
         return flops / (rate * device.matrix_efficiency)
 
+    # Communication
+
     def _collective(self, kernel: Kernel) -> Cost:
-        op = kernel.op
-        assert isinstance(op, Collective)
-        seconds = self._transfer(op, kernel.moved_bytes)
+        counts = self._member_counts(kernel)
         packed = sum(map(self._packed_bytes, kernel.members))
-        seconds += 2 * packed / self.device.memory_bytes_per_s
+        calls, size = self._calls(kernel, counts)
         return Cost(
             flops=kernel.flops,
             memory_bytes=2 * packed,
-            link_bytes=kernel.moved_bytes,
-            communication_seconds=seconds,
-            collectives=len(kernel.members),
+            link_bytes=calls * size,
+            communication_seconds=self._collective_seconds(kernel),
+            collectives=len(kernel.members) if counts is None else sum(counts),
         )
 
     def _transfer(self, op: Collective, moved: float) -> float:
@@ -155,6 +194,37 @@ class Clock:
             return 0.0
         kind = "collective_permute"
         return rounds * self.network.seconds(kind, op.axes, moved / rounds)
+
+    def _collective_seconds(self, kernel: Kernel) -> float:
+        op = kernel.op
+        assert isinstance(op, Collective)
+        calls, size = self._calls(kernel, self._member_counts(kernel))
+        seconds = self._transfer(op, size)
+        packed = sum(map(self._packed_bytes, kernel.members))
+        seconds += 2 * packed / self.device.memory_bytes_per_s
+        return calls * seconds
+
+    def _member_counts(self, kernel: Kernel) -> list[int] | None:
+        """Repetitions of combined all-reduces, if they differ: then all are done here.
+
+        Where they don't, the kernel is repeated as a whole.
+        """
+        if self.multiplicity is None or len(kernel.members) < 2:
+            return None
+        counts = list(map(self.multiplicity.of, kernel.members))
+        return counts if len(set(counts)) > 1 else None
+
+    def _calls(self, kernel: Kernel, counts: list[int] | None) -> tuple[int, float]:
+        """How many collectives it takes, and the bytes of each."""
+        if counts is None:
+            return 1, kernel.moved_bytes
+        types = self.types
+        whole = sum(
+            count * max(types[op.operand].bytes, types[op.result].bytes)
+            for op, count in zip(kernel.members, counts, strict=True)
+        )
+        calls = math.ceil(whole / max(self.device.combine_bytes, 1.0))
+        return calls, whole / calls
 
     def _written(self, moves: Sequence[ManualCollective]) -> Cost:
         """Collectives within an op, one after another as they were written."""
@@ -176,40 +246,10 @@ class Clock:
         return whole.bytes if math.prod(whole.shape[: op.dim]) > 1 else 0.0
 
 
-def on_streams(
-    kernels: Sequence[Kernel], durations: Sequence[float], overlap: bool
-) -> tuple[list[float], float]:
-    """When each kernel starts, and when the last ends.
-
-    A negative duration is a kernel left out.
-    """
-    ready: dict[int, float] = {}
-    computed = communicated = 0.0
-    starts = []
-    for kernel, seconds in zip(kernels, durations, strict=True):
-        if seconds < 0:
-            starts.append(computed)
-            continue
-        moves = overlap and bool(kernel.members)
-        start = communicated if moves else computed
-        for value in kernel.reads:
-            if value in ready and ready[value] > start:
-                start = ready[value]
-        if kernel.inner:  # a loop has both streams for itself
-            start = max(start, computed, communicated)
-        starts.append(start)
-        end = start + seconds
-        if moves or kernel.inner:
-            communicated = end
-        if not moves:
-            computed = end
-        for value in kernel.writes:
-            ready[value] = end
-    return starts, max(computed, communicated)
-
-
-def total(costs: Sequence[Cost]) -> Cost:
-    """The sum, without an object for each step."""
+def total(costs: Sequence[Cost], counts: Sequence[int] = ()) -> Cost:
+    """The sum, each as often as `counts` says, without an object for each step."""
+    if counts:
+        costs = [c if n == 1 else c * n for c, n in zip(costs, counts, strict=True)]
     return Cost(
         flops=math.fsum([c.flops for c in costs]),
         transcendentals=math.fsum([c.transcendentals for c in costs]),

@@ -25,12 +25,12 @@ def tie_repeated_gathers(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp
         ->
         %1 = all_gather 0 {B} %w ; … ; %2 = all_gather 0 {B} %w after %x ; dot %x %2
     """
-    repeated = Counter(_key(op) for op in collectives_of(ops))
+    repeated = Counter(gather_key(op) for op in collectives_of(ops))
     if max(repeated.values(), default=0) < 2:
         return ops
     made = list(ops)
     born = {value: place for place, op in enumerate(made) for value in op.results}
-    gathered = {op.result for op in collectives_of(ops) if repeated[_key(op)] > 1}
+    gathered = {op.result for op in collectives_of(ops) if repeated[gather_key(op)] > 1}
     readers: dict[int, Compute] = {}
     for op in reversed(made):
         if isinstance(op, Compute) and not gathered.isdisjoint(op.operands):
@@ -39,13 +39,14 @@ def tie_repeated_gathers(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp
         if not isinstance(op, Collective) or op.kind != "all_gather":
             continue
         reader = readers.get(op.result)
-        if repeated[_key(op)] > 1 and reader is not None:
+        if repeated[gather_key(op)] > 1 and reader is not None:
             after = _latest(sweep, reader, op.result, born, place)
             made[place] = op._replace(after=after)
     return made
 
 
-def _key(op: Collective) -> tuple[object, ...]:
+def gather_key(op: Collective) -> tuple[object, ...]:
+    """Equal for gathers of one value that make the same."""
     return op.kind, op.operand, op.axes, op.dim
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -13,7 +14,14 @@ import jax
 import pytest
 
 import partir
-from benchmarks.models import decoding, graph_network, mlp, schedules, transformer
+from benchmarks.models import (
+    decoding,
+    graph_network,
+    mlp,
+    schedules,
+    spread,
+    transformer,
+)
 from partir.ir.core import Program
 from partir.mesh import Mesh
 from partir.partition.graph import Graph
@@ -26,8 +34,8 @@ from partir.search.fold.state import folded_state
 from partir.search.problem import Path, Problem
 from partir.search.result.decisions import decisions_and_state
 from partir.simulate.device.catalogue import devices
+from partir.simulate.device.spec import DeviceSpec
 from partir.simulate.estimate import Estimate
-from partir.simulate.folded_estimate import FoldedEstimate
 from partir.spmd.stages import lower_state
 
 AXES = {"B": 4, "M": 2}
@@ -93,17 +101,32 @@ def donated(program: Program, given: bool) -> list[bool]:
     return [given and p.name.startswith(("params", "opt")) for p in program.arguments]
 
 
+# As users write one: kernels as soon as they can, collectives beside them.
+OWN = DeviceSpec(
+    name="own",
+    flops_per_s=1e14,
+    memory_bytes=16e9,
+    memory_bytes_per_s=1e12,
+    link_bytes_per_s=5e10,
+    topology="torus",
+)
+
+
+def spec(device: str) -> DeviceSpec:
+    return OWN if device == OWN.name else devices[device]
+
+
 def problem(state: State, device: str, given: bool = True) -> Problem:
     flags = donated(state.graph.program, given)
-    return Problem(state, tuple(AXES), devices[device], flags)
+    return Problem(state, tuple(AXES), spec(device), flags)
 
 
 def whole(state: State, device: str, given: bool = True) -> Estimate:
     flags = donated(state.graph.program, given)
-    return Estimate(lower_state(state), devices[device], flags)
+    return Estimate(lower_state(state), spec(device), flags)
 
 
-def assert_alike(one: FoldedEstimate, other: Estimate, odd: int) -> None:
+def assert_alike(one: Estimate, other: Estimate, odd: int) -> None:
     counts = other.program.collectives
     assert sum(abs(n - counts[kind]) for kind, n in one.collectives.items()) <= odd
     assert one.compute_seconds == pytest.approx(other.compute_seconds, rel=0.02)
@@ -111,18 +134,33 @@ def assert_alike(one: FoldedEstimate, other: Estimate, odd: int) -> None:
         other.communication_seconds, rel=0.01 * odd or 0.001
     )
     assert one.seconds == pytest.approx(other.seconds, rel=0.035)
-    assert one.peak_bytes == pytest.approx(other.peak_bytes, rel=0.03)
+    rel = 0.02 if one.device.order == "program" else 0.08
+    assert one.peak_bytes == pytest.approx(other.peak_bytes, rel=rel)
 
 
 @pytest.mark.parametrize("letters", SCHEDULES)
 @pytest.mark.parametrize("case", CASES)
 def test_figures_after_manual_tactics(case: str, letters: str) -> None:
     state = scheduled(case, letters)
-    device = ("tpu_v3", "h100")[len(letters) % 2]
-    for given in (True, False):
+    devices = (("tpu_v3", "cpu"), ("h100", "own"))[len(letters) % 2]
+    for device, given in itertools.product(devices, (True, False)):
         asked = problem(state, device, given)
         folded = asked.estimate(asked.start)
         assert_alike(folded, whole(state, device, given), CASES[case].odd)
+
+
+def test_rematerialisation_where_barriers_are_dropped() -> None:
+    """XLA on CPUs computes all of it early, folded or not."""
+    step, args, batch, _ = spread.MODELS["remat"][0]()
+    made = partir.partition(partir.trace(step, *args), Mesh(AXES), [batch])
+    state = made.steps[-1].state
+    peaks = {}
+    for device in ("cpu", "tpu_v3"):
+        asked = problem(state, device)
+        folded, other = asked.estimate(asked.start), whole(state, device)
+        assert folded.peak_bytes == pytest.approx(other.peak_bytes, rel=0.03)
+        peaks[device] = folded.temporary_bytes
+    assert peaks["cpu"] > 1.5 * peaks["tpu_v3"]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -270,7 +308,10 @@ def test_without_repetitions_nothing_stands_for_others() -> None:
 
 @functools.cache
 def decoder() -> Program:
-    config = decoding.Config(layers=5, width=256, heads=8, head_dim=32, hidden=512)
+    """The prompt is long: what it needs most is the sums of its layers' results."""
+    config = decoding.Config(
+        layers=5, width=256, heads=8, head_dim=32, hidden=512, prompt=64
+    )
     step = decoding.step_for(config)
     return partir.trace(step, *decoding.example_args(config)[0])
 
@@ -291,5 +332,5 @@ def test_figures_of_layers_that_a_loop_carries(schedule: str) -> None:
     asked = problem(state, "tpu_v3")
     folded, other = asked.estimate(asked.start), whole(state, "tpu_v3")
     assert folded.collectives == other.program.collectives
-    assert folded.seconds == pytest.approx(other.seconds, rel=0.03)
-    assert folded.peak_bytes == pytest.approx(other.peak_bytes, rel=0.1)
+    assert folded.seconds == pytest.approx(other.seconds, rel=0.01)
+    assert folded.peak_bytes == pytest.approx(other.peak_bytes, rel=0.01)

@@ -6,12 +6,16 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import pytest
 
 import partir
+from partir.search.problem import Problem
 from partir.simulate.device.fusion_policy import XLA
+from partir.simulate.estimate import Estimate
 from partir.simulate.kernels.combining import combine
 from partir.simulate.kernels.fusion import Fuser
 from partir.spmd.program import Collective
+from partir.spmd.stages import lower_state
 from tests.simulate import models
 
 
@@ -81,3 +85,26 @@ def test_what_waits_for_combined_all_reduces_comes_after_them() -> None:
     others = [k.op for k in block.kernels if not k.members and k not in late]
     kept = [k.op for k in together.kernels if not k.members and k not in late]
     assert others == kept
+
+
+def test_repetitions_that_take_turns_are_not_combined_with_what_is_once() -> None:
+    """In the whole program, only one of them can be."""
+
+    def step(params: list[Any], x: Any, y: Any) -> Any:
+        for w in params:
+            x = jnp.tanh(x @ w["up"]) @ w["down"]
+        return x, jnp.sum(y)
+
+    w, x = models.f32((512, 512), "float32"), models.f32((2048, 512), "float32")
+    tiles = {"params/*/up": 1, "y": 0}
+    model = partir.ManualPartition(tiles, axis="M", name="MP")
+    args = ([{"up": w, "down": w}] * 5, x, models.f32((64,), "float32"))
+    state = partir.partition(step, {"M": 2}, [model], args=args).steps[-1].state
+    device = partir.devices["tpu_v3"]
+    problem = Problem(state, ("M",), device, [False] * 12)
+    folded = problem.estimate(problem.start)
+    whole = Estimate(lower_state(state), device)
+    pairs = zip(folded._kernels.kernels, folded._kernels.counts, strict=True)
+    assert sorted(count for kernel, count in pairs if kernel.members) == [1, 5]
+    assert folded.seconds == pytest.approx(whole.seconds, rel=0.01)
+    assert folded.peak_bytes == pytest.approx(whole.peak_bytes, rel=0.01)

@@ -22,7 +22,7 @@ from partir.search.fold.plan import FoldPlan
 from partir.search.fold.prior_decisions import PriorDecisions
 from partir.search.fold.repeats import find_repeats
 from partir.simulate.fold_multiplicity import Multiplicity
-from partir.simulate.memory.peak import paired
+from partir.simulate.memory.donation import paired
 
 
 def fold(program: Program, state: State | None = None) -> Folded:

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Set
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
+from typing import NamedTuple
 
 from partir.simulate.kernels.kernel import Kernel, Kernels
+from partir.simulate.kernels.spans import taking_turns
 from partir.spmd.program import Collective
 
 MOST_COMBINED = 256  # operands of one combined all-reduce, as in XLA
+
+
+class _Member(NamedTuple):
+    """An all-reduce: its place, the groups that it waits for, and its bytes.
+
+    `repetitions` is how many it has, `turns` whether they wait for each other.
+    """
+
+    place: int
+    waits: int
+    bytes: float
+    repetitions: int
+    turns: bool
 
 
 @dataclass(slots=True)
@@ -20,29 +36,52 @@ class _Group:
     """
 
     bit: int
-    members: list[int] = field(default_factory=list)
+    members: list[_Member] = field(default_factory=list)
     waits: int = 0
     bytes: float = 0.0
+    turns: bool = False
+
+    def takes(self, one: _Member, most_bytes: float) -> bool:
+        """Whether there is room; those that take turns join others that do so too."""
+        if one.waits & self.bit or len(self.members) >= MOST_COMBINED:
+            return False
+        if (one.turns or self.turns) and one.repetitions != self.members[0].repetitions:
+            return False
+        return self.bytes + one.bytes <= most_bytes
+
+    def add(self, one: _Member) -> None:
+        """One more."""
+        self.members.append(one)
+        self.bytes += one.bytes
+        self.turns = self.turns or one.turns
 
 
 def combine(block: Kernels, most_bytes: float) -> Kernels:
-    """One kernel for all-reduces of one group that don't wait for each other."""
-    groups = _groups(block.kernels, most_bytes)
-    joined = {g.members[-1]: g for g in groups if len(g.members) > 1}
+    """One kernel for all-reduces of one group that don't wait for each other.
+
+    All repetitions of one are combined with others unless they wait for each other.
+    """
+    groups = _groups(block, most_bytes, taking_turns(block))
+    joined = {
+        group.members[-1].place: [one.place for one in group.members]
+        for group in groups
+        if len(group.members) > 1
+    }
     if not joined:
         return block
-    gone = {n for group in joined.values() for n in group.members}
+    gone = {place for places in joined.values() for place in places}
     made: list[Kernel] = []
     for number, kernel in enumerate(block.kernels):
         if number in joined:
-            parts = [block.kernels[n] for n in joined[number].members]
+            parts = [block.kernels[place] for place in joined[number]]
             made.append(_joined(kernel, parts))
         elif number not in gone:
             made.append(kernel)
-    return Kernels(block.arguments, _in_order(made), block.results)
+    return replace(block, kernels=_in_order(made))
 
 
-def _groups(kernels: list[Kernel], most_bytes: float) -> list[_Group]:
+def _groups(block: Kernels, most_bytes: float, turns: Set[int]) -> list[_Group]:
+    kernels, counts = block.kernels, block.counts or [1] * len(block.kernels)
     before = [0] * len(kernels)  # the groups that a kernel waits for
     maker: dict[int, int] = {}
     groups: list[_Group] = []
@@ -56,29 +95,23 @@ def _groups(kernels: list[Kernel], most_bytes: float) -> list[_Group]:
         if isinstance(op, Collective) and op.kind == "all_reduce":
             waits = _closed(waits, groups)
             found = alike.setdefault((op.axes, op.monoid), [])
-            group = _fitting(found, waits, kernel.moved_bytes, most_bytes)
+            size, count = kernel.moved_bytes, counts[number]
+            one = _Member(number, waits, size, count, number in turns)
+            fitting = (
+                group for group in reversed(found) if group.takes(one, most_bytes)
+            )
+            group = next(fitting, None)
             if group is None:
                 group = _Group(bit=1 << len(groups))
                 groups.append(group)
                 found.append(group)
-            group.members.append(number)
-            group.bytes += kernel.moved_bytes
+            group.add(one)
             _wait(group, waits, groups)
             waits |= group.bit
         before[number] = waits
         for value in kernel.writes:
             maker[value] = number
     return groups
-
-
-def _fitting(
-    groups: list[_Group], waits: int, size: float, most_bytes: float
-) -> _Group | None:
-    for group in reversed(groups):
-        fits = group.bytes + size <= most_bytes and len(group.members) < MOST_COMBINED
-        if fits and not waits & group.bit:
-            return group
-    return None
 
 
 def _closed(waits: int, groups: list[_Group]) -> int:

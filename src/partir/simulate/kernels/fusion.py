@@ -8,7 +8,7 @@ a pass over the ops from last to first, and one from first to last.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 
 from partir.ir.types import TensorType
@@ -67,9 +67,17 @@ class _Width:
 class Fuser:
     """Makes kernels of blocks; what it learns of a nest stays with that."""
 
-    def __init__(self, program: SpmdProgram, policy: FusionPolicy) -> None:
-        """Start with a program."""
-        self.program, self.policy = program, policy
+    def __init__(
+        self,
+        program: SpmdProgram,
+        policy: FusionPolicy,
+        handed: Mapping[int, int] | None = None,
+    ) -> None:
+        """`handed` is what repetitions hand on, with what the first one gets instead.
+
+        If the one is in memory, so is the other: readers are the same kernels.
+        """
+        self.program, self.policy, self.handed = program, policy, handed or {}
         self.types = program.types
         self._bytes = [type_.bytes for type_ in program.types]
         self._windows: dict[int, tuple[int, ...]] = {}
@@ -94,27 +102,24 @@ class Fuser:
         """Kernels that each op is computed in."""
         wanted: dict[int, ComputedIn] = dict.fromkeys(block.results)
         computed: list[ComputedIn] = [None] * len(block.ops)
-        roots: set[int] = set()
+        roots, handed = set[int](), self.handed
         width = _Width(self.policy.most_operands) if self.policy.most_operands else None
         for number in range(len(block.ops) - 1, -1, -1):
             op, fact = block.ops[number], facts[number]
             if fact is None or fact.role is Role.OPAQUE or fact.role is Role.UPDATE:
                 wanted.update(dict.fromkeys(reads_of(op)))
+                wanted.update(self._wanted_with(op.results) if handed else {})
                 continue
             kernels = wanted.get(op.results[0], _NOWHERE)
             if fact.role is Role.ROOT:
                 roots.add(number)
-            if fact.role is Role.VIEW:
-                kernels = kernels or None
-            elif (
-                not kernels
-                or not fact.fused
-                or (len(kernels) > 1 and self._is_computed_once(fact, kernels, roots))
-            ):
+            if not kernels or not self._fuses(fact, kernels, roots):
                 kernels = None
             if width is not None:
                 kernels = width.limited(number, op, kernels)
             computed[number] = kernels
+            if kernels is None and handed:
+                wanted.update(self._wanted_with(op.results))
             here = kernels or frozenset((number,))
             for value in op.operands:
                 known = wanted.get(value, _NOWHERE)
@@ -124,16 +129,21 @@ class Fuser:
                 wanted[op.operands[0]] = None
         return computed
 
-    def _is_computed_once(
-        self, fact: Facts, kernels: frozenset[int], roots: set[int]
-    ) -> bool:
-        """Whether an op that several kernels want is kept for them."""
-        if fact.repeats:
-            return False
+    def _wanted_with(self, values: tuple[int, ...]) -> dict[int, ComputedIn]:
+        """What is in memory if these values are: what the first repetition gets."""
+        handed = self.handed
+        return {handed[value]: None for value in values if value in handed}
+
+    def _fuses(self, fact: Facts, kernels: frozenset[int], roots: set[int]) -> bool:
+        """Whether an op is computed in the kernels that want it; else it is kept."""
+        if fact.role is Role.VIEW or (fact.repeats and fact.fused):
+            return True
+        if len(kernels) == 1 or not fact.fused:
+            return fact.fused
         policy = self.policy
         if not fact.recomputed or len(kernels) > policy.most_kernels:
-            return True
-        return not policy.shared_with_reductions and not kernels.isdisjoint(roots)
+            return False
+        return policy.shared_with_reductions or kernels.isdisjoint(roots)
 
     # From first to last: what is read
 
@@ -165,7 +175,19 @@ class Fuser:
                 for value in op.results:
                     leaves[value] = (value,)
         results = tuple((self._bases(leaves[v]) or (None,))[0] for v in block.results)
-        return Kernels(block.arguments, made, results)
+        return Kernels(block.arguments, made, results, self._handed(block, leaves))
+
+    def _handed(self, block: Block, leaves: Leaves) -> dict[int, tuple[int, ...]]:
+        """What is handed on within a block, in memory."""
+        own = self.handed
+        if own and block is not self.program.body:
+            made = {value for op in block.ops for value in op.results}
+            own = {v: first for v, first in own.items() if v in made}
+        return {
+            lies[0]: self._bases(leaves[value])
+            for value, first in own.items()
+            if len(lies := self._bases(leaves[first])) == 1
+        }
 
     def _bases(self, values: tuple[int, ...]) -> tuple[int, ...]:
         """Values in memory, windows replaced by what they look at."""

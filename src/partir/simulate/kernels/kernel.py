@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from partir.rules.traits import Role
+from partir.simulate.fold_multiplicity import Multiplicity, Span
 from partir.spmd.manual_collectives import ManualCollective
-from partir.spmd.program import Collective, SpmdOp
+from partir.spmd.program import Collective, Compute, SpmdOp
 
 
 class Kernel(NamedTuple):
@@ -32,14 +34,50 @@ class Kernel(NamedTuple):
     moves: tuple[ManualCollective, ...] = ()
 
 
+class Term(NamedTuple):
+    """A term of a running sum over repetitions: the last `most` are in memory.
+
+    `read` is where in the whole the last of them is read.
+    """
+
+    most: int
+    read: float
+
+
 @dataclass(frozen=True, slots=True)
 class Kernels:
     """Kernels of a block, in program order.
 
     `results` are the block's as they lie in memory: a view has the number of the value
-    that it is a view of; what is in no memory (a constant) is None.
+    that it is a view of; what is in no memory (a constant) is None. Of a folded program
+    also: `handed` maps what the first repetition gets to the values in memory that
+    later ones get instead from the one before; `counts` and `spans` are how many
+    repetitions each kernel has, and where they stand in the whole; `terms` are values
+    that later repetitions add up.
     """
 
     arguments: tuple[int, ...]
     kernels: list[Kernel]
     results: tuple[int | None, ...]
+    handed: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    counts: Sequence[int] = ()
+    spans: Sequence[Span] = ()
+    terms: Mapping[int, Term] = field(default_factory=dict)
+
+
+def counts_of(kernels: Sequence[Kernel], multiplicity: Multiplicity) -> list[int]:
+    """Repetitions of each kernel; combined all-reduces of several are one."""
+    ops = multiplicity.ops
+    return [
+        ops[kernel.op.node]
+        if type(kernel.op) is Compute
+        else _count(kernel, multiplicity)
+        for kernel in kernels
+    ]
+
+
+def _count(kernel: Kernel, multiplicity: Multiplicity) -> int:
+    if not kernel.members:
+        return multiplicity.of(kernel.op)
+    counts = {multiplicity.of(op) for op in kernel.members}
+    return counts.pop() if len(counts) == 1 else 1

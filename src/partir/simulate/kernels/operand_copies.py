@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from partir.rules.traits import Role
 from partir.simulate.kernels.kernel import Kernels
@@ -30,4 +31,4 @@ def with_copies(block: Kernels) -> Kernels:
             moved = kernel.moved_bytes + 2 * sum(found.values())
             kernel = kernel._replace(copied=tuple(found), moved_bytes=moved)
         made.append(kernel)
-    return Kernels(block.arguments, made, block.results)
+    return replace(block, kernels=made)

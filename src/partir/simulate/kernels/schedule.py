@@ -10,29 +10,81 @@ so that this order is on the safe side.
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 
 from partir.simulate.device.spec import DeviceSpec
+from partir.simulate.fold_multiplicity import Multiplicity
 from partir.simulate.kernels.combining import combine
-from partir.simulate.kernels.kernel import Kernel, Kernels
+from partir.simulate.kernels.kernel import Kernels, counts_of
 from partir.simulate.kernels.operand_copies import with_copies
+from partir.simulate.kernels.running_sums import running_terms
+from partir.simulate.kernels.spans import level_spans, program_spans
 
 
-def scheduled(block: Kernels, device: DeviceSpec, in_order: bool = False) -> Kernels:
-    """The kernels in the device's order, all-reduces combined, operands copied.
+class Scheduler:
+    """Puts the kernels of blocks into a device's order; each block once.
 
-    With `in_order` they stay in that of the program whatever the device does.
+    All-reduces are combined before, and operands copied. `multiplicity` is what a
+    folded program stands for.
     """
-    if device.copies_operands:
-        block = with_copies(block)
-    if device.combine_bytes:
-        block = combine(block, device.combine_bytes)
-    if in_order or device.order == "program":
-        return block
-    return breadth_first(block)
+
+    def __init__(
+        self, device: DeviceSpec, multiplicity: Multiplicity | None = None
+    ) -> None:
+        self.device, self.multiplicity = device, multiplicity
+        self._known: dict[int, tuple[Kernels, Kernels]] = {}
+
+    def __call__(self, block: Kernels) -> Kernels:
+        """The block in order."""
+        known = self._known.get(id(block))
+        if known is None:
+            known = self._known[id(block)] = block, self._scheduled(block)
+        return known[1]
+
+    def _scheduled(self, block: Kernels) -> Kernels:
+        device, multiplicity = self.device, self.multiplicity
+        if multiplicity is not None:
+            block = replace(block, counts=counts_of(block.kernels, multiplicity))
+        if device.copies_operands:
+            block = with_copies(block)
+        if device.combine_bytes:
+            block = combine(block, device.combine_bytes)
+        if multiplicity is not None:
+            return _unfolded(block, multiplicity, device)
+        return block if device.order == "program" else breadth_first(block)
+
+
+def _unfolded(
+    block: Kernels, multiplicity: Multiplicity, device: DeviceSpec
+) -> Kernels:
+    """First repetitions in the order that they have in the whole."""
+    kernels = block.kernels
+    counts = counts_of(kernels, multiplicity)
+    block = replace(block, counts=counts, spans=program_spans(kernels, multiplicity))
+    if device.order == "breadth_first":
+        block = _by_level(block)
+    return replace(block, terms=running_terms(block, device.fusion))
+
+
+def _by_level(block: Kernels) -> Kernels:
+    kernels, counts, spans = block.kernels, block.counts, level_spans(block)
+    places = sorted(_breadth_first(block), key=lambda place: spans[place][0])
+    return replace(
+        block,
+        kernels=[kernels[place] for place in places],
+        counts=[counts[place] for place in places],
+        spans=[spans[place] for place in places],
+    )
 
 
 def breadth_first(block: Kernels) -> Kernels:
     """Every kernel as soon as what it reads is there."""
+    kernels = [block.kernels[place] for place in _breadth_first(block)]
+    return replace(block, kernels=kernels)
+
+
+def _breadth_first(block: Kernels) -> list[int]:
+    """Places of the kernels in that order."""
     kernels = block.kernels
     maker = {v: n for n, kernel in enumerate(kernels) for v in kernel.writes}
     readers: list[list[int]] = [[] for _ in kernels]
@@ -47,15 +99,15 @@ def breadth_first(block: Kernels) -> Kernels:
             first = kernel.reads[0] if kernel.reads else -1
             by_argument.setdefault(first, []).append(number)
     ready = deque(_ready(block, by_argument))
-    made: list[Kernel] = []
+    places: list[int] = []
     while ready:
         number = ready.popleft()
-        made.append(kernels[number])
+        places.append(number)
         for reader in reversed(readers[number]):
             waiting[reader] -= 1
             if not waiting[reader]:
                 ready.append(reader)
-    return Kernels(block.arguments, made, block.results)
+    return places
 
 
 def _ready(block: Kernels, by_argument: dict[int, list[int]]) -> list[int]:

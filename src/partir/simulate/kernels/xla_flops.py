@@ -11,43 +11,55 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from partir.ir.types import TensorType
 from partir.rules.traits import Role, joins_reduction
 from partir.simulate.device.fusion_policy import XLA_CPU
+from partir.simulate.fold_multiplicity import Multiplicity
 from partir.simulate.kernels.facts import Facts, facts_of
 from partir.simulate.kernels.operand_layouts import operand_forms
 from partir.spmd.program import Block, Collective, Compute, Control, SpmdOp, SpmdProgram
 from partir.spmd.sweep import reads_of
 
 Types = Sequence[TensorType]
+Times = Callable[[SpmdOp], int]
 
 _FUSED = (Role.CHEAP, Role.COSTLY, Role.VIEW)
 _SMALL = 4096  # elements: reductions of fewer are fused like other ops
 
 
-def counted_flops(program: SpmdProgram, trip_count: int = 1) -> float:
-    """Flops of one device; loops of unknown length run `trip_count` times."""
-    return _flops(program.types, program.body, trip_count)
+def counted_flops(
+    program: SpmdProgram, trip_count: int = 1, multiplicity: Multiplicity | None = None
+) -> float:
+    """Flops of one device; loops of unknown length run `trip_count` times.
+
+    `multiplicity` is what a folded program stands for.
+    """
+    times = multiplicity.of if multiplicity else _once
+    return _flops(program.types, program.body, trip_count, times)
 
 
-def _flops(types: Types, block: Block, trip_count: int) -> float:
+def _once(op: SpmdOp) -> int:
+    return 1
+
+
+def _flops(types: Types, block: Block, trip_count: int, times: Times) -> float:
     copies = _Copies(types, block).count()
     flops = 0.0
     for number, op in enumerate(block.ops):
         fact = copies.facts[number]
         if fact is not None:
-            flops += fact.work.flops * copies.times[number]
+            flops += fact.work.flops * copies.times[number] * times(op)
         elif isinstance(op, Control):
-            flops += _control(types, op, trip_count)
+            flops += _control(types, op, trip_count, times)
         elif isinstance(op, Collective) and op.kind == "all_reduce":
-            flops += math.prod(types[op.result].shape)
+            flops += math.prod(types[op.result].shape) * times(op)
     return flops
 
 
-def _control(types: Types, op: Control, trip_count: int) -> float:
-    inner = [_flops(types, block, trip_count) for block in op.blocks]
+def _control(types: Types, op: Control, trip_count: int, times: Times) -> float:
+    inner = [_flops(types, block, trip_count, times) for block in op.blocks]
     if op.trips == 1:  # branches, or nothing at all
         return max(inner, default=0.0)
     return sum(inner) * (trip_count if op.trips is None else op.trips)

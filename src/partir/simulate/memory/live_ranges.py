@@ -6,7 +6,7 @@ in place where it is elementwise and what it reads is needed no more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -15,6 +15,7 @@ from partir.ir.types import TensorType
 from partir.rules.traits import Role
 from partir.simulate.kernels.kernel import Kernel, Kernels
 from partir.simulate.memory.buffer_reuse import Buffer, Sizes, by_size, not_hosted
+from partir.simulate.memory.other_repetitions import OtherRepetitions
 from partir.spmd.program import Control
 
 _IN_PLACE = frozenset((Role.CHEAP, Role.COSTLY, Role.UPDATE))
@@ -29,9 +30,10 @@ class Lives:
         types: Sequence[TensorType],
         schedule: Callable[[Kernels], Kernels],
         is_body: bool,
+        others: OtherRepetitions | None = None,
     ) -> None:
         self.block, self.types, self.schedule = block, types, schedule
-        self.is_body = is_body
+        self.is_body, self.others = is_body, others
         self.kernels = block.kernels
         self.born: dict[int, int] = {}
         self.last: dict[int, int] = {}
@@ -107,8 +109,9 @@ class Lives:
 
     def _inside(self, kernel: Kernel) -> float:
         """Peak of a loop's body or of the dearest branch."""
+        types, schedule, others = self.types, self.schedule, self.others
         return max(
-            Lives(self.schedule(inner), self.types, self.schedule, True).peak()[0]
+            Lives(schedule(inner), types, schedule, True, others).peak()[0]
             for inner in kernel.inner
         )
 
@@ -128,17 +131,17 @@ class Lives:
         if start < stop:
             self.loans.append((size, start, stop - 1, times))
 
-    def curve(self, more: Sizes | None = None) -> np.ndarray:
+    def curve(self, more: Sizes) -> np.ndarray:
         """Bytes of temporaries at each place, with so many more that live there."""
         count = len(self.kernels)
         if self.loans:
             live, lent = self._sizes
             live = dict(live)
-            for size, extra in (more or {}).items():
+            for size, extra in more.items():
                 live[size] = live[size] + extra if size in live else extra
             needed = not_hosted(live, lent)
         else:
-            needed = np.cumsum(self.change)[:count] + sum((more or {}).values())
+            needed = np.cumsum(self.change)[:count] + sum(more.values())
         result: np.ndarray = np.maximum(needed, 0) + self.inner[:count]
         return result
 
@@ -159,9 +162,13 @@ class Lives:
 
     def peak(self) -> tuple[int, int]:
         """Most bytes, and where."""
-        curve = self.curve()
-        if not len(curve):
+        if not self.kernels:
             return 0, 0
+        more: Iterable[Sizes] = ({},)
+        if self.others:
+            more = self.others.bytes_beside(self.block, self.born, self.end)
+        curves = [self.curve(extra) for extra in more]
+        curve = max(curves, key=lambda curve: float(curve.max()))
         place = int(np.argmax(curve))
         return int(curve[place]), place
 

@@ -10,13 +10,14 @@ until the results are written.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from partir.simulate.fold_multiplicity import Multiplicity
 from partir.simulate.kernels.kernel import Kernels
+from partir.simulate.memory.donation import Donation, donation_of
 from partir.simulate.memory.live_ranges import Lives
+from partir.simulate.memory.other_repetitions import OtherRepetitions
 from partir.spmd.program import SpmdProgram
 
 
@@ -55,115 +56,59 @@ def peak_memory(
     block: Kernels,
     donated: Sequence[bool],
     schedule: Callable[[Kernels], Kernels],
+    multiplicity: Multiplicity | None = None,
 ) -> Peak:
-    """Peak of a program whose kernels are in order; `schedule` orders loops' bodies."""
-    types = program.types
-    lives, own, copied = lives_of(program, block, donated, schedule)
-    temporary, at = lives.peak()
+    """Peak of a program whose kernels are in order; `schedule` orders loops' bodies.
+
+    `multiplicity` is what a folded program stands for.
+    """
+    if multiplicity is not None:
+        program, block = _own_results(program, block, len(multiplicity.results))
+    types, body = program.types, program.body
+    others = OtherRepetitions(types, multiplicity) if multiplicity else None
+    lives = Lives(block, types, schedule, is_body=False, others=others)
+    arguments = multiplicity.arguments if multiplicity else [1] * len(body.arguments)
+    results = multiplicity.results if multiplicity else [1] * len(body.results)
+    donation = donation_of(program, block, donated, multiplicity)
+    _reuse(lives, program, donation, arguments, results)
+    temporary, place = lives.peak()
+    pairs = zip(body.arguments, arguments, strict=True)
     return Peak(
-        sum(types[v].bytes for v in program.body.arguments),
-        sum(types[program.body.results[n]].bytes for n in own),
+        sum(types[v].bytes * count for v, count in pairs),
+        sum(types[body.results[n]].bytes * results[n] for n in donation.own),
         temporary,
-        tuple(own),
-        tuple(lives.alive(at)),
-        copied,
+        donation.own,
+        tuple(lives.alive(place)),
+        donation.copied,
     )
 
 
-def lives_of(
-    program: SpmdProgram,
-    block: Kernels,
-    donated: Sequence[bool],
-    schedule: Callable[[Kernels], Kernels],
-    times: Multiplicity | None = None,
-) -> tuple[Lives, list[int], tuple[int, ...]]:
-    """Live ranges, the results with their own buffers, the arguments to be copied.
+def _own_results(
+    program: SpmdProgram, block: Kernels, count: int
+) -> tuple[SpmdProgram, Kernels]:
+    """Without results that are only handed from one repetition to the next."""
+    body = replace(program.body, results=program.body.results[:count])
+    tilings = program.out_tilings[:count]
+    block = replace(block, results=block.results[:count])
+    return replace(program, body=body, out_tilings=tilings), block
 
-    `times` is how often each argument and result is there, if not once.
-    """
+
+def _reuse(
+    lives: Lives,
+    program: SpmdProgram,
+    donation: Donation,
+    arguments: Sequence[int],
+    results: Sequence[int],
+) -> None:
+    """Add copies of donated arguments, and lend buffers until results are written."""
     types, body = program.types, program.body
-    pairs = times.succeeded if times else None
-    successors, own = _aliases(program, block, donated, pairs)
-    copied = tuple(_to_copy(block, successors))
-    lives = Lives(block, types, schedule, is_body=False)
-    arguments = times.arguments if times else (1,) * len(body.arguments)
-    results = times.results if times else (1,) * len(body.results)
     count = dict(zip(body.arguments, arguments, strict=True))
-    for value in copied:
+    for value in donation.copied:
         size = types[value].bytes
         lives.add(size, 0, lives.last.get(value, 0), count[value])
-        lives.lend(size, 1, lives.born[successors[value]], count[value])
-    for number in own:
-        result = block.results[number]
+        lives.lend(size, 1, lives.born[donation.successors[value]], count[value])
+    for number in donation.own:
+        result = lives.block.results[number]
         if result in lives.born:
             size = types[body.results[number]].bytes
             lives.lend(size, 0, lives.born[result], results[number])
-    return lives, own, copied
-
-
-def _aliases(
-    program: SpmdProgram,
-    block: Kernels,
-    donated: Sequence[bool],
-    succeeded: Sequence[int | None] | None,
-) -> tuple[dict[int, int], list[int]]:
-    """Donated arguments with the results that take their place.
-
-    Also the numbers of the results that need their own buffers.
-    """
-    body, types = program.body, program.types
-    ins = [
-        (types[v], t) for v, t in zip(body.arguments, program.in_tilings, strict=True)
-    ]
-    outs = [
-        (types[v], t) for v, t in zip(body.results, program.out_tilings, strict=True)
-    ]
-    if succeeded is None:
-        succeeded = paired(ins, outs, donated)
-    pairs: dict[int, int] = {}
-    own: list[int] = []
-    for number, (place, base) in enumerate(zip(succeeded, block.results, strict=True)):
-        if place is None or not donated[place] or ins[place] != outs[number]:
-            own.append(number)
-        elif base is not None:
-            pairs.setdefault(body.arguments[place], base)
-    return pairs, own
-
-
-def paired(
-    arguments: Sequence[object], results: Sequence[object], donated: Sequence[bool]
-) -> list[int | None]:
-    """The donated argument whose place each result takes, as jax pairs them."""
-    free: dict[object, deque[int]] = {}
-    for place, (argument, given) in enumerate(zip(arguments, donated, strict=True)):
-        if given:
-            free.setdefault(argument, deque()).append(place)
-    return [free[r].popleft() if free.get(r) else None for r in results]
-
-
-def _to_copy(block: Kernels, successors: dict[int, int]) -> list[int]:
-    """Donated arguments that some kernel may still read when they are overwritten."""
-    maker: dict[int, int] = {}
-    readers: dict[int, list[int]] = {}
-    bits: dict[int, int] = {}
-    before = [0] * len(block.kernels)
-    for number, kernel in enumerate(block.kernels):
-        waits = 0
-        for value in kernel.reads:
-            if value in maker:
-                waits |= before[maker[value]]
-            elif value in successors:
-                readers.setdefault(value, []).append(number)
-                bits.setdefault(number, 1 << len(bits))
-        before[number] = waits | bits.get(number, 0)
-        for value in kernel.writes:
-            maker[value] = number
-    found = []
-    for argument, result in successors.items():
-        writer = maker.get(result)
-        if writer is None or argument == result:
-            continue
-        seen = before[writer]
-        if any(not seen & bits[reader] for reader in readers.get(argument, ())):
-            found.append(argument)
-    return found
