@@ -32,10 +32,12 @@ def fold(program: Program, state: State | None = None) -> Folded:
     """
     decided = PriorDecisions(state)
     repeats = aligned(program, find_repeats(program, decided))
-    builder = _Builder(program, FoldPlan(program, repeats))
-    folded = builder.run()
-    if ends := builder.unread(folded.program):
-        folded = _Builder(program, FoldPlan(program, repeats, ends)).run()
+    folded, ends, found = None, set[int](), set[int]()
+    while folded is None or found - ends:  # a chain that ends may leave others unread
+        ends |= found
+        builder = _Builder(program, FoldPlan(program, repeats, ends))
+        folded = builder.run()
+        found = builder.unread(folded.program)
     return contract(folded, decided.alike)
 
 
