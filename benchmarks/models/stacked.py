@@ -20,18 +20,26 @@ from benchmarks.models.training import cast, init_optimizer, train_with
 from benchmarks.models.transformer import Config
 
 
-def step_for(config: Config) -> Any:
-    """The training step in the number formats of ``config``."""
+def step_for(config: Config, stages: int = 1, microbatches: int = 1) -> Any:
+    """The training step in the number formats of ``config``.
+
+    With more than one stage, the layers are a pipeline; what leaves it is tagged.
+    """
     dtype = config.compute_dtype
     mix = jax.checkpoint(attend) if config.remat else attend
 
+    def layer(layer: dict[str, Array], x: Array) -> Array:
+        return apply_layer(layer, x, mix)
+
+    def stack(layers: dict[str, Array], x: Array) -> Array:
+        if stages > 1:
+            pipeline = partir.pipelined(layer, stages, microbatches)
+            return partir.tag(pipeline(layers, x), "head")
+        return jax.lax.scan(lambda x, each: (layer(each, x), None), x, layers)[0]
+
     def loss_fn(params: dict[str, Any], tokens: Array, targets: Array) -> Array:
         params = cast(params, dtype)
-
-        def body(x: Array, layer: dict[str, Array]) -> tuple[Array, None]:
-            return apply_layer(layer, x, mix), None
-
-        x, _ = jax.lax.scan(body, params["embedding"][tokens], params["layers"])
+        x = stack(params["layers"], params["embedding"][tokens])
         logits = jnp.einsum("bsd,vd->bsv", x, params["embedding"])
         return cross_entropy(logits, targets)
 

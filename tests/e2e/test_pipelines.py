@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -10,64 +11,21 @@ import numpy as np
 import pytest
 
 import partir
-from benchmarks.models import stacked, transformer
-from benchmarks.models.layers import apply_layer, cross_entropy
-from benchmarks.models.training import train_with
+from benchmarks.models import stacked
+from benchmarks.named_runs import SMALL, pipelined_transformer
 from tests.e2e.compare import QUICK, assert_same
 
-STAGES = partir.ManualPartition(
-    {"params/layers/*": 0, "opt_state/*/layers/*": 0}, axis="S", name="stages"
-)
-BP = partir.ManualPartition({"batch/*": 0}, axis="B", name="BP")
 HEAD = partir.ManualPartition({"head": 0}, axis="S", name="head")
-CONFIG = transformer.Config.small(
-    layers=8,
-    dtype="float64",
-    batch=16,
-    sequence=4,
-    width=8,
-    heads=2,
-    head_dim=4,
-    hidden=16,
-    vocab=16,
-)
-
-
-def pipelined_step(stages: int, microbatches: int) -> Any:
-    """The stacked transformer's training step, its layers in a pipeline."""
-    layers = partir.pipelined(apply_layer, stages, microbatches)
-
-    def loss(params: Any, tokens: Any, targets: Any) -> Any:
-        x = layers(params["layers"], params["embedding"][tokens])
-        x = partir.tag(x, "head")
-        logits = jnp.einsum("bsd,vd->bsv", x, params["embedding"])
-        return cross_entropy(logits, targets)
-
-    return train_with(loss)
-
-
-def start() -> tuple[Any, ...]:
-    rng = np.random.default_rng(0)
-    (params, opt_state, *_), _ = stacked.example_args(CONFIG)
-    params = jax.tree.map(lambda p: 0.3 * rng.standard_normal(p.shape), params)
-    opt_state = jax.tree.map(lambda p: np.zeros(p.shape, p.dtype), opt_state)
-    tokens = rng.integers(0, CONFIG.vocab, (2, CONFIG.batch, CONFIG.sequence))
-    return params, opt_state, *tokens.astype(np.int32)
 
 
 @pytest.mark.usefixtures("x64")
 def test_transformer_under_three_kinds_of_parallelism() -> None:
     """Eight layers in two stages, batch and heads split too: three training steps."""
-    step, args = pipelined_step(2, 4), start()
-    carry = {"out/0": "params", "out/1": "opt_state"}
-    mesh = {"S": 2, "B": 2, "M": 2}
-    done = partir.partition(
-        step,
-        mesh,
-        [BP, stacked.MP, STAGES, HEAD],
-        args=args,
-        carry=carry,
-        compiler_options=QUICK,
+    run = pipelined_transformer()
+    args, carry = run.args, {"out/0": "params", "out/1": "opt_state"}
+    schedule = [*run.schedule, HEAD]
+    done = replace(run, schedule=schedule).partitioned(
+        carry=carry, compiler_options=QUICK
     )
     ticks = 4 + 2 - 1
     for step in done.steps[2:]:
@@ -78,7 +36,7 @@ def test_transformer_under_three_kinds_of_parallelism() -> None:
     assert not done.replicated_ops
     ours, theirs = args[:2], args[:2]
     partitioned = done.compile()
-    one_device = jax.jit(stacked.step_for(CONFIG), compiler_options=QUICK)
+    one_device = jax.jit(stacked.step_for(SMALL), compiler_options=QUICK)
     for _ in range(3):
         *ours, loss = partitioned(*ours, *args[2:])
         *theirs, wanted = one_device(*theirs, *args[2:])
