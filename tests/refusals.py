@@ -15,7 +15,10 @@ import partir
 from partir import ManualPartition
 
 MESH = {"B": 4, "M": 2}
-WISHES = "a dimension, partir.FIRST_DIVISIBLE_DIM, partir.REPLICATED or partir.UNKNOWN"
+WISHES = (
+    "a dimension, partir.padded(dimension), partir.FIRST_DIVISIBLE_DIM, "
+    "partir.REPLICATED or partir.UNKNOWN"
+)
 
 
 def mlp(params: dict[str, Array], x: Array) -> Array:

@@ -111,7 +111,7 @@ def test_what_is_left_does_not_divide() -> None:
     assert refusal(BP, says({"x": 0}, axis="M")) == (
         'tactic "T": x is float32[12,8]: dimension 0 of size 12 (3 left inside B) does '
         'not divide over axis "M" of size 2; dimensions that do: 1; the next multiple '
-        "of 8 is 16"
+        "of 8 is 16: partir.padded(0) pads it to that"
     )
 
 

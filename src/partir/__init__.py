@@ -42,6 +42,7 @@ from partir.tactics.manual import (
     REPLICATED as REPLICATED,
     UNKNOWN as UNKNOWN,
     ManualPartition as ManualPartition,
+    padded as padded,
 )
 from partir.tactics.recorded import load_schedule as load_schedule
 from partir.tactics.schedule import Schedule as Schedule, Tactic as Tactic
@@ -72,6 +73,7 @@ __all__ = [
     "load_schedule",
     "opaque",
     "optional",
+    "padded",
     "partition",
     "pipelined",
     "rule",

@@ -20,6 +20,7 @@ from partir.execute.options import default_options
 from partir.execute.placing import device_mesh, shard_leaf
 from partir.execute.runner import Plan
 from partir.execute.types import jax_struct
+from partir.execute.uneven import Uneven, resized
 from partir.frontend.arguments import flatten_call
 from partir.frontend.bytecode import to_bytecode
 from partir.frontend.leaves import abstract
@@ -30,6 +31,7 @@ from partir.mesh import Mesh
 from partir.partition.actions import Partition
 from partir.partition.core_text import core_text
 from partir.report.replicated import ReplicatedOp, find_replicated
+from partir.rules.nest import Tiling
 from partir.simulate.estimate import Estimate
 from partir.spmd.export import stablehlo_text
 from partir.spmd.printer import spmd_text
@@ -259,8 +261,9 @@ class Partitioned:
         mesh = self._device_mesh(None)
         leaves = []
         for name, array in zip(call.names, arrays, strict=True):
-            aval, spec = known[name]
-            leaves.append(shard_leaf(name, array, aval, NamedSharding(mesh, spec)))
+            aval, spec, uneven = known[name]
+            sharding = NamedSharding(mesh, spec)
+            leaves.append(shard_leaf(name, array, aval, sharding, uneven))
         placed, keywords = call.rebuild(leaves)
         if keywords:
             return (*placed, keywords)
@@ -269,8 +272,35 @@ class Partitioned:
     @cached_property
     def _arguments_by_name(self) -> dict[str, Any]:
         names = [port.name for port in self.program.arguments]
-        pairs = zip(self._plan.in_avals, self._in_flat, strict=True)
-        return dict(zip(names, pairs, strict=True))
+        plan = self._plan
+        known = zip(plan.in_avals, self._in_flat, plan.in_uneven, strict=True)
+        return dict(zip(names, known, strict=True))
+
+    def unpadded(self, results: Any) -> Any:
+        """What a call returned, cut to the size that it has in the program.
+
+        Only results that succeed arguments which a tactic pads come back padded.
+        """
+        leaves, tree = jax.tree_util.tree_flatten(results)
+        made = [
+            leaf if uneven is None else uneven.cut(leaf)
+            for leaf, uneven in zip(leaves, self._out_uneven, strict=True)
+        ]
+        return jax.tree_util.tree_unflatten(tree, made)
+
+    @cached_property
+    def _in_uneven(self) -> tuple[Uneven | None, ...]:
+        tilings, ports = self.spmd.in_tilings, self.program.arguments
+        return tuple(map(self._uneven, tilings, ports))
+
+    @cached_property
+    def _out_uneven(self) -> tuple[Uneven | None, ...]:
+        tilings, ports = self.spmd.out_tilings, self.program.results
+        return tuple(map(self._uneven, tilings, ports))
+
+    def _uneven(self, tiling: Tiling, port: Port) -> Uneven | None:
+        shape = self.program.types[port.value].shape
+        return Uneven.of(shape, tiling, self.mesh)
 
     def compile(self, devices: Any = None) -> Compiled:
         """A callable on real (or virtual) devices; takes and returns global arrays.
@@ -292,11 +322,18 @@ class Partitioned:
             self._module,
             self.program.name,
             tuple(port.name for port in self.program.arguments),
-            tuple(a for a in (*captured, *interface.call.avals) if a is not None),
-            interface.outputs.avals,
+            tuple(
+                map(
+                    resized,
+                    (a for a in (*captured, *interface.call.avals) if a is not None),
+                    self._in_uneven,
+                )
+            ),
+            tuple(map(resized, interface.outputs.avals, self._out_uneven)),
             tuple(self._in_flat),
             tuple(self._out_flat),
             tuple(jax_struct(t) for t in types),
+            self._in_uneven,
         )
 
 

@@ -6,24 +6,30 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from partir.execute.interface import Interface
-from partir.frontend.arguments import flatten_call
+from partir.frontend.arguments import Call, flatten_call
 
 Run = Callable[[list[Any], Any], Any]
 """Runs an executable on the arrays of a call."""
+
+Seen = Callable[[Call], Call]
+"""A call as users see it, whose arrays may come padded."""
 
 
 class Lowered:
     """jax's lowered computation; `compile` gives a callable in the user's own trees."""
 
-    def __init__(self, lowered: Any, interface: Interface, run: Run) -> None:
+    def __init__(
+        self, lowered: Any, interface: Interface, run: Run, seen: Seen
+    ) -> None:
         """Made by `Compiled.lower`."""
-        self._lowered, self._interface, self._run = lowered, interface, run
+        self._lowered, self._interface = lowered, interface
+        self._run, self._seen = run, seen
 
     def compile(self, compiler_options: Mapping[str, Any] | None = None) -> Executable:
         """Compile with XLA."""
         options = None if compiler_options is None else dict(compiler_options)
         made = self._lowered.compile(options)
-        return Executable(made, self._interface, self._run)
+        return Executable(made, self._interface, self._run, self._seen)
 
     def __getattr__(self, name: str) -> Any:
         """All else as jax has it: as_text, compiler_ir, cost_analysis, …"""
@@ -36,14 +42,17 @@ class Executable:
     For one signature: any other call is a PartitionError.
     """
 
-    def __init__(self, executable: Any, interface: Interface, run: Run) -> None:
+    def __init__(
+        self, executable: Any, interface: Interface, run: Run, seen: Seen
+    ) -> None:
         """Made by `Lowered.compile`."""
-        self._executable, self._interface, self._run = executable, interface, run
+        self._executable, self._interface = executable, interface
+        self._run, self._seen = run, seen
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run on the devices."""
         given, arrays = flatten_call(self._interface.parameters, args, kwargs)
-        self._interface.require(given)
+        self._interface.require(self._seen(given))
         return self._run(arrays, self._executable)
 
     def __getattr__(self, name: str) -> Any:

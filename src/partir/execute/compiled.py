@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +19,7 @@ from partir.execute.jax_private import any_deleted
 from partir.execute.nans import raise_not_finite
 from partir.execute.placing import is_concrete, place
 from partir.execute.runner import Plan, SignatureMiss, jit_flat
-from partir.frontend.arguments import flatten_call, quick_flatten, same_fixed
+from partir.frontend.arguments import Call, flatten_call, quick_flatten, same_fixed
 
 
 class Compiled:
@@ -48,6 +49,7 @@ class Compiled:
             )
         ]
         self._shardings = shardings[count:]
+        self._uneven = plan.in_uneven[count:] or (None,) * len(self._shardings)
         self._fixed = interface.call.fixed
         self._donates = any(interface.call.donated)
         # Which arrays last came from elsewhere and had to be placed, the batch mostly.
@@ -80,8 +82,23 @@ class Compiled:
         except (SignatureMiss, TypeError, ValueError):
             pass  # below every argument is checked: that finds out what is wrong
         given, arrays = flatten_call(self._interface.parameters, args, kwargs)
-        self._interface.require(given)
+        self._interface.require(self.as_seen(given))
         return self.run_placed(arrays)
+
+    def fits(self, given: Call) -> bool:
+        """Whether this program serves a call, whose arrays may come padded."""
+        return self.as_seen(given).key == self._interface.call.key
+
+    def as_seen(self, given: Call) -> Call:
+        """A call in which arrays that come padded count as those that users see."""
+        if not any(self._uneven) or len(given.avals) != len(self._uneven):
+            return given
+        pairs = zip(given.avals, self._interface.call.avals, self._uneven, strict=True)
+        avals = tuple(
+            own if uneven is not None and have.shape == uneven.padded else have
+            for have, own, uneven in pairs
+        )
+        return replace(given, avals=avals)
 
     def run(self, leaves: Sequence[Any]) -> Any:
         """Run on the leaves of a call that fits; jax's own fast path."""
@@ -111,7 +128,7 @@ class Compiled:
 
     def _place(self, arrays: Sequence[Any]) -> tuple[list[Any], Any]:
         names = self._interface.call.names
-        placed = list(map(place, names, arrays, self._shardings))
+        placed = list(map(place, names, arrays, self._shardings, self._uneven))
         if any(isinstance(a, jax.core.Tracer) for a in arrays):
             return placed, self._nested
         pairs = enumerate(zip(placed, arrays, strict=True))
@@ -122,7 +139,7 @@ class Compiled:
         """Place those that had to be last time; if others have to be, jit misses."""
         placed, names = list(arrays), self._interface.call.names
         for i in self._loose:
-            placed[i] = place(names[i], arrays[i], self._shardings[i])
+            placed[i] = place(names[i], arrays[i], self._shardings[i], self._uneven[i])
         settled = {i for i in self._loose if placed[i] is arrays[i]}
         if settled:
             self._loose -= settled
@@ -164,7 +181,7 @@ class Compiled:
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """As `jax.jit(...).lower`; shapes will do for arrays."""
         given, _ = flatten_call(self._interface.parameters, args, kwargs)
-        self._interface.require(given)
+        self._interface.require(self.as_seen(given))
         return self.lower_abstract()
 
     def lower_abstract(self) -> Lowered:
@@ -174,7 +191,8 @@ class Compiled:
         avals = [aval.update(sharding=sharding) for aval, sharding in pairs]
         with jax.sharding.use_abstract_mesh(self._abstract):
             lowered = self.jitted.lower(*avals)
-        return Lowered(lowered, self._interface.without_statics(), self.run_placed)
+        interface = self._interface.without_statics()
+        return Lowered(lowered, interface, self.run_placed, self.as_seen)
 
 
 def _lost_options(options: Mapping[str, Any]) -> str:

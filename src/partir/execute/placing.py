@@ -12,6 +12,7 @@ from jax.sharding import AxisType, NamedSharding
 from partir.errors import PartitionError
 from partir.execute.jax_private import weaken
 from partir.execute.module import wrap_key
+from partir.execute.uneven import Uneven
 from partir.frontend.leaves import abstract, show_aval
 from partir.mesh import Mesh
 
@@ -84,7 +85,9 @@ def is_concrete(leaf: Any) -> bool:
     return isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
 
 
-def place(name: str, leaf: Any, wanted: NamedSharding) -> Any:
+def place(
+    name: str, leaf: Any, wanted: NamedSharding, uneven: Uneven | None = None
+) -> Any:
     """An argument ready for a call: on our mesh, checked if committed, else put there.
 
     jit would place it too. But the mesh is part of an array's type, so jit would trace
@@ -93,6 +96,8 @@ def place(name: str, leaf: Any, wanted: NamedSharding) -> Any:
     Raises:
         PartitionError: a committed array lies in another layout.
     """
+    if uneven is not None and np.shape(leaf) == uneven.shape:
+        leaf = _padded(name, leaf, uneven)
     if isinstance(leaf, jax.core.Tracer):
         return leaf
     if isinstance(leaf, jax.ShapeDtypeStruct):
@@ -115,6 +120,17 @@ def place(name: str, leaf: Any, wanted: NamedSharding) -> Any:
         )
     mesh = getattr(leaf.sharding, "mesh", None)
     return leaf if mesh == wanted.mesh else _rewrap(leaf, wanted)
+
+
+def _padded(name: str, leaf: Any, uneven: Uneven) -> Any:
+    """An array as it is to lie on the devices; one that lies on some stays there."""
+    if is_concrete(leaf) and leaf.committed:
+        raise PartitionError(
+            f'argument "{name}" is to be padded from {uneven.shape} to '
+            f"{uneven.padded}, but lies on devices already: place it first with "
+            "Partitioned.shard(...)"
+        )
+    return uneven.pad(leaf if isinstance(leaf, jax.Array) else np.asarray(leaf))
 
 
 def _same_layout(leaf: jax.Array, wanted: NamedSharding) -> bool:
@@ -145,9 +161,15 @@ def _layout(sharding: Any) -> str:
 
 
 def shard_leaf(
-    name: str, leaf: Any, aval: jax.ShapeDtypeStruct, wanted: NamedSharding
+    name: str,
+    leaf: Any,
+    aval: jax.ShapeDtypeStruct,
+    wanted: NamedSharding,
+    uneven: Uneven | None = None,
 ) -> Any:
     """Place a host or single-device array; with several processes, their parts."""
+    if uneven is not None and np.shape(leaf) == uneven.shape:
+        leaf = uneven.pad(leaf if isinstance(leaf, jax.Array) else np.asarray(leaf))
     given, mesh = abstract(leaf), wanted.mesh
     if given is None or given.dtype != aval.dtype or given.ndim != aval.ndim:
         raise PartitionError(_unfit(name, given, aval))

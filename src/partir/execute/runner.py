@@ -15,13 +15,15 @@ from jax.sharding import NamedSharding, PartitionSpec
 from partir.execute.jax_private import weaken
 from partir.execute.module import Module, call_module, wrap_key
 from partir.execute.placing import is_explicit
+from partir.execute.uneven import Uneven
 
 
 @dataclass(frozen=True)
 class Plan:
     """All that running needs: the module, and how each leaf goes in and comes out.
 
-    Avals are what users see; specs are of the same rank or shorter.
+    Avals are of the arrays on the devices; specs are of the same rank or shorter. Where
+    a tactic asked for padding, `in_uneven` says how users see an argument.
     """
 
     module: Module
@@ -32,6 +34,7 @@ class Plan:
     in_specs: tuple[PartitionSpec, ...]
     out_specs: tuple[PartitionSpec, ...]
     out_local: tuple[jax.ShapeDtypeStruct, ...]  # physical, on one device
+    in_uneven: tuple[Uneven | None, ...] = ()
 
 
 class SignatureMiss(Exception):

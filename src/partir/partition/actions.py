@@ -40,7 +40,9 @@ class Action:
         parts = [repr(text) for text in (self.target, self.axis) if text]
         if self.dim is not None:
             parts.insert(1, str(self.dim))
-        if self.at != "everywhere":
+        if self.kind == "tile" and self.at == "padded":
+            parts.append("padded=True")
+        elif self.at != "everywhere":
             parts.append(f"at={self.at!r}")
         return f"{self.kind}({', '.join(parts)})"
 
@@ -141,8 +143,14 @@ class Partition(Requirements):
 
     # Acting
 
-    def tile(self, value: Value | str, dim: int, axis: str) -> None:
-        """Split a value along a dimension over a mesh axis."""
+    def tile(
+        self, value: Value | str, dim: int, axis: str, padded: bool = False
+    ) -> None:
+        """Split a value along a dimension over a mesh axis.
+
+        `padded`: an argument or result may have a last tile that is short; callers then
+        hand it over padded, and get it so.
+        """
         size = self.require_axis(axis)
         found = [(view, self._dimension(view, dim)) for view in self._resolve(value)]
         homes = self.state.homes[axis]
@@ -150,11 +158,15 @@ class Partition(Requirements):
         for view, inner in wanted:
             self._require_undecided(view, inner, axis, homes[view.number])
             self._require_open(view, inner, axis)
-            self._require_divisible(view, inner, axis, size)
+            if not padded or not self.state.fills(view.number, inner, axis):
+                self._require_divisible(view, inner, axis, size)
         for view, inner in wanted:
+            if padded:
+                self.state.pad(view.number)
             self._choose_if_stuck(view, inner, axis)
             self.state.set_home(view.number, inner, axis, None)
-            self._record(Action("tile", view.unique_name, axis, inner))
+            at = "padded" if padded else "everywhere"
+            self._record(Action("tile", view.unique_name, axis, inner, at))
 
     def atomic(
         self,

@@ -223,7 +223,8 @@ class _Checker:
         """What callers hand over has equal tiles; no other is all padding."""
         for dim, (size, axes) in enumerate(zip(type_.shape, tiling, strict=True)):
             parts = math.prod(self.sizes[axis] for axis in axes)
-            if size % parts and value in self.graph.handed_over:
+            equal = value not in self.state.padded
+            if size % parts and equal and value in self.graph.handed_over:
                 raise _Wrong(
                     f"dimension {dim} of size {size} does not divide into "
                     f"{parts} parts over {axes}"

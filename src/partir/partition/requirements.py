@@ -104,8 +104,14 @@ class Requirements:
             f"{view.name} is {view.type_text}: dimension {dim} of size "
             f'{whole}{within} does not divide over axis "{axis}" of size {size}; '
             f"dimensions that do: {', '.join(fitting) or 'none'}; the next multiple of "
-            f"{size * taken} is {multiple}"
+            f"{size * taken} is {multiple}{self._padding(view, inner, axis, dim)}"
         )
+
+    def _padding(self, view: Value, inner: int, axis: str, dim: int) -> str:
+        """What to write so that callers pad it, if that would do."""
+        if not self.state.fills(view.number, inner, axis):
+            return ""
+        return f": partir.padded({dim}) pads it to that"
 
     def settled(self, view: Value, axis: str) -> str:
         """How this axis is settled for a value, and by whom; nothing if it is not."""

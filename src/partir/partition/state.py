@@ -56,6 +56,8 @@ class State:
         self.seen = {axis: [UNDECIDED] * count for axis in mesh}
         # Dimensions that the model itself keeps an axis away from.
         self.closed: dict[tuple[str, int], frozenset[int]] = {}
+        # Arguments and results that callers hand over padded.
+        self.padded: dict[int, bool] = {}
         self.chosen = {axis: bytearray(len(self.nests)) for axis in mesh}
         self.value_origins: dict[tuple[str, int], Origin] = {}
         self.node_origins: dict[tuple[str, int], Origin] = {}
@@ -74,7 +76,7 @@ class State:
         made.homes = {a: list(h) for a, h in self.homes.items()}
         made.seen = {a: list(h) for a, h in self.seen.items()}
         made.chosen = {a: bytearray(c) for a, c in self.chosen.items()}
-        made.closed = dict(self.closed)
+        made.closed, made.padded = dict(self.closed), dict(self.padded)
         made.value_origins = dict(self.value_origins)
         made.node_origins = dict(self.node_origins)
         made.dirty = {a: set(d) for a, d in self.dirty.items()}
@@ -124,7 +126,7 @@ class State:
     def fits(self, value: int, dim: int, axis: str) -> bool:
         """Whether an axis can tile it, be it with a last tile that is short.
 
-        Not what callers hand over: their arrays are cut into equal tiles.
+        Not what callers hand over, unless padded: jax cuts arrays into equal tiles.
         """
         axes, left = self.mesh.axes, self.graph.program.types[value].shape[dim]
         for outer in self.tilings[value][dim]:  # often called: `local_size` by hand
@@ -132,7 +134,12 @@ class State:
         parts = axes[axis]
         if left % parts == 0:
             return left > 0
-        return value not in self.graph.handed_over and fills_all(left, parts)
+        equal = value in self.graph.handed_over and value not in self.padded
+        return not equal and fills_all(left, parts)
+
+    def fills(self, value: int, dim: int, axis: str) -> bool:
+        """Whether an axis could tile it with a last tile that is short, not empty."""
+        return fills_all(self.local_size(value, dim), self.mesh.axes[axis])
 
     def known(self, node: int, axis: str) -> tuple[int, ...]:
         """Homes around a node on an axis, operands then results."""
@@ -189,6 +196,10 @@ class State:
             origin = Origin(self.step, None, self.epoch)
             self._put(self.value_origins, (axis, value), origin)
         self.dirty[axis].update(self.graph.neighbours[value])
+
+    def pad(self, value: int) -> None:
+        """Callers hand over a value with its tiles padded to be equal."""
+        self._put(self.padded, value, True)
 
     def close(self, value: int, axis: str, dims: frozenset[int]) -> bool:
         """Keep an axis away from these dimensions of a value.

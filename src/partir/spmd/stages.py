@@ -27,7 +27,8 @@ def lower_completed(state: State) -> SpmdProgram:
 def out_tilings(state: State) -> list[Tiling]:
     """A result that succeeds an argument is tiled as that is; others as at home.
 
-    Arrays have equal tiles: axes that leave a short one are gathered.
+    Arrays have equal tiles: axes that leave a short one are gathered, but where callers
+    take it padded.
     """
     program = state.graph.program
     succeeds = {
@@ -35,14 +36,15 @@ def out_tilings(state: State) -> list[Tiling]:
     }
     values = [succeeds.get(port.value, port.value) for port in program.results]
     return [
-        tuple(
-            _equal(size, axes, state.mesh)
-            for size, axes in zip(
-                program.types[value].shape, state.tilings[value], strict=True
-            )
-        )
+        state.tilings[value] if value in state.padded else _equal_tiles(state, value)
         for value in values
     ]
+
+
+def _equal_tiles(state: State, value: int) -> Tiling:
+    sizes = state.graph.program.types[value].shape
+    dims = zip(sizes, state.tilings[value], strict=True)
+    return tuple(_equal(size, axes, state.mesh) for size, axes in dims)
 
 
 def _equal(size: int, axes: tuple[str, ...], mesh: Mesh) -> tuple[str, ...]:

@@ -26,13 +26,48 @@ class Placement(enum.Enum):
         return f"partir.{self.name}"
 
 
+@dataclass(frozen=True)
+class Padded:
+    """A dimension of an argument or result whose size need not divide."""
+
+    dim: int
+
+    def __repr__(self) -> str:
+        """As users write it."""
+        return f"partir.padded({self.dim})"
+
+
+def padded(dim: int) -> Padded:
+    """In a tactic: tile this dimension, padding the array if it does not divide.
+
+    JAX cuts arrays into equal tiles. So the array that lies on the devices is longer:
+    a call pads what it is given, takes what is padded already, and returns state as it
+    went in. `Partitioned.unpadded` cuts results to their size. What is in the padding
+    never counts.
+
+    Example:
+        >>> import jax, partir
+        >>> rows = partir.ManualPartition({"x": partir.padded(0)}, axis="B")
+        >>> x = jax.ShapeDtypeStruct((10, 3), "float32")
+        >>> p = partir.partition(lambda x: x.sum(0), {"B": 4}, [rows], args=(x,))
+        >>> p.collectives["all_reduce"], p.spmd.in_tilings
+        (1, ((('B',), ()),))
+    """
+    if isinstance(dim, bool) or not hasattr(dim, "__index__"):
+        raise PartitionError(f"padded takes the number of a dimension, got {dim!r}")
+    return Padded(int(dim))
+
+
 FIRST_DIVISIBLE_DIM = Placement.FIRST_DIVISIBLE_DIM
 REPLICATED = Placement.REPLICATED
 UNKNOWN = Placement.UNKNOWN
 
-_WISHES = "a dimension, partir.FIRST_DIVISIBLE_DIM, partir.REPLICATED or partir.UNKNOWN"
+_WISHES = (
+    "a dimension, partir.padded(dimension), partir.FIRST_DIVISIBLE_DIM, "
+    "partir.REPLICATED or partir.UNKNOWN"
+)
 
-Wish = int | Placement | Callable[[str, tuple[int, ...], str], Any]
+Wish = int | Placement | Padded | Callable[[str, tuple[int, ...], str], Any]
 
 
 @dataclass(frozen=True)
@@ -41,7 +76,8 @@ class ManualPartition:
 
     Args:
         inputs: patterns over names of arguments and tags (or ``%`` addresses) to a
-            dimension, FIRST_DIVISIBLE_DIM, REPLICATED, UNKNOWN, or a callable
+            dimension, `padded(dimension)`, FIRST_DIVISIBLE_DIM, REPLICATED, UNKNOWN, or
+            a callable
             ``(name, shape, dtype)`` that returns one of these. Where several patterns
             match a name, the last one counts.
         axis: the mesh axis.
@@ -134,6 +170,8 @@ class ManualPartition:
             partition.atomic(value, self.axis)
         elif wish is FIRST_DIVISIBLE_DIM:
             self._first_divisible(partition, value)
+        elif isinstance(wish, Padded):
+            partition.tile(value, wish.dim, self.axis, padded=True)
         else:
             partition.tile(value, wish, self.axis)
 
@@ -152,7 +190,7 @@ class ManualPartition:
 
     def _require_wish(self, wish: Any, what: str, source: str = "") -> None:
         whole = hasattr(wish, "__index__") and not isinstance(wish, bool)
-        if not whole and not isinstance(wish, Placement):
+        if not whole and not isinstance(wish, (Placement, Padded)):
             raise PartitionError(
                 f'tactic "{self.name}" says {wish!r} for {what}{source}: say {_WISHES}'
             )

@@ -32,7 +32,10 @@ class Recorded:
             if action.kind == "tile":
                 assert action.dim is not None
                 partition.tile(
-                    _exact(partition, action.target), action.dim, action.axis
+                    _exact(partition, action.target),
+                    action.dim,
+                    action.axis,
+                    padded=action.at == "padded",
                 )
             elif action.kind == "atomic":
                 at: Any = action.at
@@ -101,7 +104,9 @@ def layout_actions(
         for dim, axes in enumerate(value.tiling):
             for axis in axes:
                 epoch = partition.state.value_origins[(axis, value.number)].epoch
-                action = Action("tile", value.unique_name, axis, dim)
+                padded = value.number in partition.state.padded
+                at = "padded" if padded else "everywhere"
+                action = Action("tile", value.unique_name, axis, dim, at)
                 order.setdefault((epoch, axis), []).append(action)
     ordered = sorted(order.items(), key=lambda item: item[0][0])
     tactics = [(f"{name} over {axis}", actions) for (_, axis), actions in ordered]
