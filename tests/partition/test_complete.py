@@ -123,3 +123,16 @@ def test_an_op_that_needs_its_dimension_takes_a_detour(axis: int) -> None:
     p = partir.partition(ordered, MESH, [tiled(x=1)], args=(shape(8, 8, 8),))
     assert gathers(p) == ({"all_to_all": 1} if axis == 1 else {})
     assert p.replicated_ops == ()
+
+
+def test_a_detour_goes_where_results_are_wanted() -> None:
+    """Of three dimensions that would do, the one that the result has anyhow."""
+
+    def ordered(x: Array, y: Array) -> Array:
+        return jnp.sort(x, axis=1) + y
+
+    args = (shape(8, 8, 8, 8),) * 2
+    for dim in (0, 2, 3):
+        p = partir.partition(ordered, MESH, [tiled(x=1, y=dim)], args=args)
+        assert gathers(p) == {"all_to_all": 1}
+        assert p.out_specs == jax.P(*[None] * dim, "X")

@@ -33,12 +33,23 @@ def _contested(nest: Nest, size: int, known: Homes) -> list[int]:
     return sorted(asked, key=lambda number: not _tiles_results(nest.factors[number]))
 
 
-def _detours(nest: Nest, size: int, known: Homes) -> Iterator[int]:
+def _detours(nest: Nest, size: int, known: Homes) -> list[int]:
     """Factors along every operand that is tiled, be it on another dimension.
 
     So an op that needs its dimension whole (a sort, an fft) is tiled along another one:
-    operands change over by an all_to_all, which moves less than a gather.
+    operands change over by an all_to_all, which moves less than a gather. Those that
+    leave results where they are wanted come first: results need not change over too.
     """
+    wanted = known[len(nest.signature.operands) :]
+
+    def elsewhere(number: int) -> int:
+        made = zip(nest.factors[number].results, wanted, strict=True)
+        return sum(home >= 0 and dim != home for dim, home in made)
+
+    return sorted(_along_operands(nest, size, known), key=elsewhere)
+
+
+def _along_operands(nest: Nest, size: int, known: Homes) -> Iterator[int]:
     count = len(nest.signature.operands)
     tiled = [position for position in range(count) if known[position] >= 0]
     if not tiled:
