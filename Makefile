@@ -16,10 +16,11 @@ NEEDS = partir needs git, GNU make and Python 3.11 to 3.13 with venv: apt instal
 # Prints the version of a suitable interpreter, fails for any other.
 SUITABLE = import sys, venv, ensurepip; v = sys.version_info; v[:2] in {(3, 11), (3, 12), (3, 13)} or sys.exit(1); print(*v[:2], sep=".")
 
-.PHONY: help setup runtime test test-jax demo lint format clean
+.PHONY: help setup runtime check test test-jax demo lint format clean
 
 help:
 	@echo "make setup    create $(VENV) with everything that the other targets need"
+	@echo "make check    lint, then the quick tests: some of every package, in two minutes"
 	@echo "make test     lint, then run the tests"
 	@echo "make test-jax VERSION=0.9.2   the tests on another jax, in an environment of its own"
 	@echo "make demo     partition and run a small transformer on 8 virtual devices"
@@ -66,6 +67,9 @@ $(INSTALLED): $(RUNTIME)
 
 test: lint
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
+
+check: lint
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m quick $(PYTEST_ARGS)
 
 demo: runtime
 	$(BIN)/partir demo

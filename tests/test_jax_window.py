@@ -10,6 +10,9 @@ import pytest
 import partir
 from partir.jax_window import ANY_JAX, BEFORE, FIRST, require_jax
 
+pytestmark = pytest.mark.quick
+
+
 ROOT = Path(__file__).parents[1]
 
 

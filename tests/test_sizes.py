@@ -6,6 +6,11 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.quick
+
+
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "src" / "partir").rglob("*.py"))
 

@@ -37,6 +37,7 @@ def arguments(model: str) -> list[str]:
     return [f"{model}:step", "--mesh", "B=4", "--schedule", model]
 
 
+@pytest.mark.quick
 def test_show(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", *arguments, "--device", "tpu_v5e", "--memory", "2"]) == 0
     text = capsys.readouterr().out
@@ -82,6 +83,7 @@ def test_perfetto(
     assert json.loads(target.read_text())["traceEvents"]
 
 
+@pytest.mark.quick
 def test_devices(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["devices"]) == 0
     text = capsys.readouterr().out

@@ -45,6 +45,7 @@ def train_step(state: Any, x: Array, y: Array) -> tuple[Any, Array]:
     return {"model": model, "opt_state": opt_state}, loss
 
 
+@pytest.mark.quick
 def test_two_steps() -> None:
     state, x, y = make()
     traced = []

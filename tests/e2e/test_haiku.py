@@ -28,6 +28,7 @@ def forward(x: Array) -> Array:
     )
 
 
+@pytest.mark.quick
 def test_two_steps() -> None:
     net = hk.transform_with_state(forward)
     x, y = jax.random.normal(jax.random.key(0), (2, 16, 16))

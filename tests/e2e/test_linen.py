@@ -62,6 +62,7 @@ def make() -> tuple[TrainState, Array, Array]:
     return state, x, y
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("donated", [(), (0,)])
 def test_train_state(donated: tuple[int, ...]) -> None:
     state, x, y = make()

@@ -52,6 +52,7 @@ def make() -> tuple[Net, nnx.Optimizer, Array, Array]:
     return model, optimizer, x, y
 
 
+@pytest.mark.quick
 def test_split_and_merge() -> None:
     model, optimizer, x, y = make()
     graphdef, state = nnx.split({"model": model, "optimizer": optimizer})

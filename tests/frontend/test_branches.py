@@ -14,6 +14,9 @@ import partir
 from partir.frontend.branches import taken_branch
 from tests.normal.forms import kinds, normal
 
+pytestmark = pytest.mark.quick
+
+
 X = np.arange(6, dtype=np.float32)
 
 

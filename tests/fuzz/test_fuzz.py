@@ -38,6 +38,7 @@ def test_programs_agree(first: int) -> None:
     assert report.results["exact"] > 3 * report.results["loose"]
 
 
+@pytest.mark.quick
 def test_seeds_give_the_same_programs_and_schedules() -> None:
     assert list(cases(7)) == list(cases(7))
     assert generate(7) != generate(8)

@@ -50,6 +50,7 @@ def test_shapes_fit(name: str) -> None:
     assert pattern.dims.keys() <= set(Case(pattern).names)
 
 
+@pytest.mark.quick
 def test_one_pattern_agrees_with_one_device() -> None:
     case = Case(PATTERNS["second_difference"])
     assert case.largest_error() < 1e-5

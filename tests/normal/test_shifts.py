@@ -34,6 +34,7 @@ ONE_OP: dict[str, tuple[Callable[[Array], Array], str]] = {
 }
 
 
+@pytest.mark.quick
 @pytest.mark.identity("shifted")
 @pytest.mark.parametrize("name", ONE_OP)
 def test_one_op(name: str) -> None:

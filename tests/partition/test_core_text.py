@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from jax import Array, lax
 
 from partir.ir.core import Program, Tie
@@ -12,6 +13,9 @@ from partir.partition.core_text import core_text
 from partir.partition.propagate import propagate
 from tests.conftest import Golden
 from tests.programs import partition, program_of, value_named
+
+pytestmark = pytest.mark.quick
+
 
 X = jax.ShapeDtypeStruct((8, 16), jnp.float32)
 W = jax.ShapeDtypeStruct((16, 16), jnp.float32)

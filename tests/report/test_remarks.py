@@ -6,9 +6,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import pytest
 
 import partir
 from partir import ManualPartition
+
+pytestmark = pytest.mark.quick
 
 
 def shape(*sizes: int, dtype: str = "float32") -> jax.ShapeDtypeStruct:

@@ -6,9 +6,13 @@ from types import ModuleType
 
 import jaxlib.mlir.dialects._chlo_ops_gen as chlo
 import jaxlib.mlir.dialects._stablehlo_ops_gen as stablehlo
+import pytest
 
 import partir.rules  # noqa: F401  (registers every family)
 from partir.rules.registry import kinds
+
+pytestmark = pytest.mark.quick
+
 
 REASONS = {
     "control flow: its values are tied instead": (

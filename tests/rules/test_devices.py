@@ -21,6 +21,9 @@ from partir.rules.nest import Nest, nest_of
 from tests.rules.samples.sample import Sample, kinds, samples_of
 from tests.rules.tiles import Local, compiled, describe, equal
 
+pytestmark = pytest.mark.quick
+
+
 MESH = partir.Mesh({"axis0": 2, "axis1": 4})
 NESTS_PER_KIND = 3
 PROGRAMS = 6

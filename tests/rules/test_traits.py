@@ -20,6 +20,9 @@ from partir.rules.traits import (
     window_bytes,
 )
 
+pytestmark = pytest.mark.quick
+
+
 X = jax.ShapeDtypeStruct((4, 8, 2), "float32")
 
 

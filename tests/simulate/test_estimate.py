@@ -11,6 +11,8 @@ import pytest
 import partir
 from tests.simulate import models
 
+pytestmark = pytest.mark.quick
+
 
 def test_every_step_has_an_estimate() -> None:
     done = models.partitioned(schedule=(models.BATCH, models.MODEL))

@@ -15,6 +15,9 @@ from jax import Array, P
 import partir
 from partir import ManualPartition, Schedule
 
+pytestmark = pytest.mark.quick
+
+
 MESH = {"B": 4, "M": 2}
 
 

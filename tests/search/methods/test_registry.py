@@ -36,6 +36,7 @@ def added() -> Iterator[str]:
     del METHODS["coin flips"]
 
 
+@pytest.mark.quick
 def test_methods_of_users_search(added: str) -> None:
     auto = partir.AutomaticPartition("B", evaluations=30, method=added)
     sizes = (512, 256), (256, 256)
@@ -78,6 +79,7 @@ def test_a_name_is_needed() -> None:
         partir.search_method(coin_flips)  # type: ignore[arg-type]
 
 
+@pytest.mark.quick
 def test_all_of_ours_are_imported() -> None:
     """A file in methods/ that `__init__.py` leaves out has no effect for users."""
     imported = (FOLDER / "__init__.py").read_text(encoding="utf-8")

@@ -13,6 +13,9 @@ from partir.simulate.device.catalogue import _SPECS
 from partir.simulate.device.spec import DeviceSpec
 from partir.simulate.device.spec_files import load_spec, user_folder
 
+pytestmark = pytest.mark.quick
+
+
 NEEDED: dict[str, Any] = {
     "name": "mine",
     "flops_per_s": 1e14,
