@@ -313,7 +313,7 @@ def test_axes_and_dimensions_of_one_or_none() -> None:
     same(run(*args), jax.jit(small, compiler_options=QUICK)(*args))
 
 
-@pytest.mark.identity("converted")
+@pytest.mark.identity("again")
 def test_conversions_move_past_gathers() -> None:
     """To narrow types, where much is out of range, and back."""
     types = "float32 float16 bfloat16 float8_e4m3fn float8_e5m2 int8 bool"

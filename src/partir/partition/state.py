@@ -16,6 +16,9 @@ from partir.partition.graph import Graph
 from partir.rules.nest import UNDECIDED, WHOLE, Nest, Tiling
 from partir.rules.reach import fills_all
 
+Gathers = dict[tuple[str, int], str]
+"""Of an axis and a value: whether what is gathered is kept or gathered again."""
+
 
 class Origin(NamedTuple):
     """What made a decision: the step (tactic), and the node that passed it on.
@@ -58,6 +61,7 @@ class State:
         self.closed: dict[tuple[str, int], frozenset[int]] = {}
         # Arguments and results that callers hand over padded.
         self.padded: dict[int, bool] = {}
+        self.gathers: Gathers = {}
         self.chosen = {axis: bytearray(len(self.nests)) for axis in mesh}
         self.value_origins: dict[tuple[str, int], Origin] = {}
         self.node_origins: dict[tuple[str, int], Origin] = {}
@@ -77,6 +81,7 @@ class State:
         made.seen = {a: list(h) for a, h in self.seen.items()}
         made.chosen = {a: bytearray(c) for a, c in self.chosen.items()}
         made.closed, made.padded = dict(self.closed), dict(self.padded)
+        made.gathers = dict(self.gathers)
         made.value_origins = dict(self.value_origins)
         made.node_origins = dict(self.node_origins)
         made.dirty = {a: set(d) for a, d in self.dirty.items()}
@@ -218,6 +223,10 @@ class State:
             self._put(self.value_origins, (axis, value), origin)
             self.dirty[axis].update(self.graph.neighbours[value])
         return True
+
+    def say_gathered(self, value: int, axis: str, how: str) -> None:
+        """Keep what is gathered of a value over an axis, or gather it again."""
+        self._put(self.gathers, (axis, value), how)
 
     def enter(
         self, node: int, factor: int, axis: str, origin: Origin, results: bool = True

@@ -215,6 +215,11 @@ TILED = _identity(
     "gather(slice x) = x",
     "any type, any tuples of axes: a value is the same in every layout",
 )
+AGAIN = _identity(
+    "again",
+    "move(f(x)) = f(move x)",
+    "any type; f does little, keeps tiles apart and has no effects; fewer bytes move",
+)
 BESIDE = _identity(
     "beside",
     "f(x)[tile] = f(x[window])",
@@ -227,11 +232,6 @@ SHORT = _identity(
     "any reduction with an identity; both sides of a product; elsewhere what is behind "
     "the end is cut off before it counts",
     ZEROS,
-)
-CONVERTED = _identity(
-    "converted",
-    "convert(gather x) = gather(convert x)",
-    "any two types: each element is converted for itself; never past a reduction",
 )
 EQUAL = _identity(
     "equal",

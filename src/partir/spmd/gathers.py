@@ -1,128 +1,16 @@
-"""Gathers: fewer bytes where a convert follows, and none twice if memory allows."""
+"""Gathers: none twice if memory allows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from partir.ir.types import tensor
-from partir.rules.identities import CONVERTED, EQUAL, cites
-from partir.rules.nest import Nest
+from partir.rules.identities import EQUAL, cites
 from partir.spmd.lifetimes import Lifetimes
 from partir.spmd.program import EXCHANGE, Collective, Compute, SpmdOp
 from partir.spmd.sweep import Sweep, collectives_of, reads_of
+from partir.spmd.wishes import wish_of
 
-_CONVERT = "stablehlo.convert"
 _MOVES = ("all_gather", "all_to_all", "collective_permute", EXCHANGE)
-
-
-@cites(CONVERTED)
-def widen_after_gather(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
-    """Gather the narrow form.
-
-    rewrite:
-        %1 = convert %0 : bf16 -> f32 ; %2 = all_gather 0 {B} %1
-        ->
-        %1 = all_gather 0 {B} %0 ; %2 = convert %1
-    """
-    converted = {op.results[0] for op in _converts(ops)}
-    if not any(op.operand in converted for op in _gathers(ops)):
-        return ops
-    made: list[SpmdOp | None] = []
-    widened: dict[int, int] = {}
-    for op in ops:
-        place = widened.get(op.operands[0]) if len(op.operands) == 1 else None
-        if isinstance(op, Compute) and _widens(sweep, op):
-            widened[op.results[0]] = len(made)
-        if place is None or not isinstance(op, Collective) or op.kind != "all_gather":
-            made.append(op)
-            continue
-        convert = made[place]
-        assert isinstance(convert, Compute)
-        nest = convert.nest.without(op.axes)
-        if nest is None:
-            made.append(op)
-            continue
-        made[place] = None
-        narrow = convert.nest.signature.operands[0].dtype
-        value = sweep.new(tensor(sweep.types[op.result].shape, narrow))
-        made.append(op._replace(operand=convert.operands[0], result=value))
-        made.append(convert._replace(nest=nest, operands=(value,), results=op.results))
-        if sweep.reads[op.result] == 1:
-            widened[op.result] = len(made) - 1
-    return [op for op in made if op is not None]
-
-
-def _gathers(ops: Sequence[SpmdOp]) -> list[Collective]:
-    return [op for op in collectives_of(ops) if op.kind == "all_gather"]
-
-
-def _converts(ops: Sequence[SpmdOp]) -> list[Compute]:
-    return [
-        op for op in ops if type(op) is Compute and op.nest.signature.kind == _CONVERT
-    ]
-
-
-def _widens(sweep: Sweep, op: Compute) -> bool:
-    """A convert to more bytes whose result has one reader."""
-    if op.nest.signature.kind != _CONVERT or sweep.reads[op.results[0]] != 1:
-        return False
-    return sweep.types[op.results[0]].bytes > sweep.types[op.operands[0]].bytes
-
-
-@cites(CONVERTED)
-def narrow_before_gather(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
-    """Gather the narrow form.
-
-    rewrite:
-        %1 = all_gather 0 {B} %0 ; %2 = convert %1 : f32 -> bf16
-        ->
-        %1 = convert %0 ; %2 = all_gather 0 {B} %1
-    """
-    moved = {op.result for op in _gathers(ops)}
-    if not any(op.operands[0] in moved for op in _converts(ops) if _narrows(op)):
-        return ops
-    made: list[SpmdOp] = []
-    gathered: dict[int, int] = {}
-    for op in ops:
-        place = gathered.get(op.operands[0]) if len(op.operands) == 1 else None
-        if place is None or not isinstance(op, Compute) or not _narrows(op):
-            if isinstance(op, Collective) and op.kind == "all_gather":
-                gathered[op.result] = len(made)
-            made.append(op)
-            continue
-        gather = made[place]
-        assert isinstance(gather, Collective)
-        nest = _tiled_convert(sweep, op, gather)
-        if nest is None or sweep.reads[gather.result] != 1:
-            made.append(op)
-            continue
-        value = sweep.new(nest.result_types[0])
-        made[place] = op._replace(
-            nest=nest, operands=(gather.operand,), results=(value,)
-        )
-        made.insert(place + 1, gather._replace(operand=value, result=op.results[0]))
-        gathered = {v: p + (p > place) for v, p in gathered.items()}
-        gathered[op.results[0]] = place + 1
-    return made
-
-
-def _narrows(op: Compute) -> bool:
-    signature = op.nest.signature
-    return signature.kind == _CONVERT and (
-        signature.results[0].bytes < signature.operands[0].bytes
-    )
-
-
-def _tiled_convert(sweep: Sweep, convert: Compute, gather: Collective) -> Nest | None:
-    """The convert inside loops over what is gathered behind it."""
-    nest = convert.nest
-    for axis in gather.axes:
-        dims = [f.results[0] for f in nest.factors]
-        if gather.dim not in dims:
-            return None
-        size = sweep.program.mesh.axes[axis]
-        nest = nest.inside(axis, size, dims.index(gather.dim))
-    return nest
 
 
 @cites(EQUAL)
@@ -139,6 +27,7 @@ def merge_gathers(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
     needs less memory than the uses themselves; a weight gathered for the forward and
     the backward pass is thus gathered twice. It is free as well where the moved value
     takes the place of the one that it was made of, which nobody else reads any more.
+    A schedule may say otherwise.
     """
     moves = [op for op in collectives_of(ops) if op.kind in _MOVES]
     last = {_key(op): op.result for op in moves}
@@ -154,8 +43,16 @@ def merge_gathers(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
             if key in first:
                 start, value = first[key]
                 lives = lives or Lifetimes(sweep, ops)
-                if lives.replaces(value, op.operand, last[_key(op)]) or (
-                    lives.lasts(value, op.result) and _siblings(ops, start, place)
+                wish = _wish(sweep, op)
+                if wish == "keep" or (
+                    wish is None
+                    and (
+                        lives.replaces(value, op.operand, last[_key(op)])
+                        or (
+                            lives.lasts(value, op.result)
+                            and _siblings(ops, start, place)
+                        )
+                    )
                 ):
                     lives.hold(value, op.result)
                     sweep.renamed[op.result] = value
@@ -163,6 +60,12 @@ def merge_gathers(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
             first[key] = (place, op.result)
         made.append(op)
     return made
+
+
+def _wish(sweep: Sweep, op: Collective) -> str | None:
+    """What the schedule says of this gather."""
+    spmd = sweep.program
+    return wish_of(spmd.program, spmd.gathers, op.cause.value, op.axes)
 
 
 def _key(op: Collective, operand: int | None = None) -> tuple[object, ...]:

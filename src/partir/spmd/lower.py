@@ -19,6 +19,7 @@ from partir.partition.tied import tied
 from partir.rules.factor import JOIN
 from partir.rules.host import runs_once
 from partir.rules.identities import (
+    AGAIN,
     BESIDE,
     JOINED,
     LARGEST,
@@ -33,6 +34,7 @@ from partir.rules.nest import Nest, Tiling, nest_of
 from partir.rules.traits import PASSED_ON
 from partir.spmd.delay_sums import delay_carried_sums
 from partir.spmd.exchange import Window
+from partir.spmd.narrowest import Narrowest, steps_between
 from partir.spmd.program import (
     EXCHANGE,
     SLICE,
@@ -44,8 +46,6 @@ from partir.spmd.program import (
     SpmdOp,
     SpmdProgram,
 )
-from partir.spmd.reshard import joinable, plan
-from partir.spmd.reshard_steps import ReshardStep
 
 
 def lower(state: State, out_tilings: Sequence[Tiling]) -> SpmdProgram:
@@ -84,6 +84,7 @@ class _Homes(dict[int, int]):
 
 
 _ENDS = "ends here"
+_MOVES = -1  # stands for an operand that has to be moved
 
 
 def _ends_here(nest: Nest) -> bool:
@@ -105,6 +106,7 @@ class _Lowering:
         delays = delay_carried_sums(state)
         self.nests, self.tilings = delays.nests, delays.tilings
         self.left_by_loops, self.delayed = delays.loops, delays.values
+        self.narrowest = Narrowest(state, delays)
 
     def run(self, out_tilings: tuple[Tiling, ...]) -> SpmdProgram:
         program, tilings = self.program, self.tilings
@@ -126,6 +128,7 @@ class _Lowering:
             splats=self.splats,
             in_tilings=tuple(tilings[v] for v in program.body.arguments),
             out_tilings=out_tilings,
+            gathers=self.state.gathers,
         )
 
     # Values
@@ -143,9 +146,24 @@ class _Lowering:
 
     def use(self, source: int, tiling: Tiling, consumer: int | None) -> int:
         """A source value in this tiling, moved here if its home differs."""
-        return self.move(
-            self.home[source], source, self.tilings[source], tiling, consumer
-        )
+        have = self.tilings[source]
+        if have != tiling:
+            nest = self.narrowest.way(source, tiling).nest
+            if nest is not None:
+                return self.made_again(source, nest, consumer)
+        return self.move(self.home[source], source, have, tiling, consumer)
+
+    @cites(AGAIN)
+    def made_again(self, source: int, nest: Nest, consumer: int | None) -> int:
+        """A source value in the tiling that these loops leave, from its operands."""
+        producer = self.program.producers[source]
+        operands = zip(self.program.ops[producer].operands, nest.needs, strict=True)
+        read = tuple([self.use(v, need, consumer) for v, need in operands])
+        value = self.new(nest.result_types[0])
+        self.ops.append(Compute(producer, nest, read, (value,)))
+        if source in self.program.splats:
+            self.splats[value] = self.program.splats[source]
+        return value
 
     @cites(TILED)
     def move(
@@ -155,7 +173,7 @@ class _Lowering:
             return value
         cause = Cause(source, self.program.producers.get(source), consumer)
         sizes = self.program.types[source].shape
-        for step in self.steps(sizes, have, want):
+        for step in steps_between(sizes, have, want, self.mesh):
             result = self.value(source, step.after)
             order = step.after[step.dim] if step.kind == "collective_permute" else ()
             self.ops.append(
@@ -172,15 +190,6 @@ class _Lowering:
             )
             value = result
         return value
-
-    def steps(
-        self, sizes: tuple[int, ...], have: Tiling, want: Tiling
-    ) -> tuple[ReshardStep, ...]:
-        """Moves between tilings; short tiles are not put in another order."""
-        between = joinable(sizes, have, want, self.mesh)
-        if between == want:
-            return plan(have, want, self.mesh)
-        return plan(have, between, self.mesh) + plan(between, want, self.mesh)
 
     def arrive(self, value: int, source: int, tiling: Tiling) -> None:
         """A result, just made in `tiling`, goes to its home."""
@@ -210,12 +219,16 @@ class _Lowering:
         )
         operands = tuple(
             [
-                home[v] if tilings[v] == need else self.use(v, need, index)
+                home[v] if tilings[v] == need else _MOVES
                 for v, need in zip(op.operands, nest.needs)  # noqa: B905 (often called)
             ]
             if not nest.reads_windows
             else [self.windowed(v, nest, i, index) for i, v in enumerate(op.operands)]
         )
+        if _MOVES in operands:
+            nest = self.nests[index] = self.narrowest.followed(index, nest)
+            needs = zip(op.operands, nest.needs, strict=True)
+            operands = tuple([self.use(v, need, index) for v, need in needs])
         if nest.signature.kind in PASSED_ON:
             self.arrive(operands[0], op.results[0], nest.gives[0])
             return
@@ -236,7 +249,18 @@ class _Lowering:
             if tilings[source] == given and source not in self.known_splats:
                 home[source] = value
             else:
-                self.arrive(value, source, given)
+                self.settle(value, source, given)
+
+    def settle(self, value: int, source: int, given: Tiling) -> None:
+        """A result goes home, stays as it was made, or is made at home instead."""
+        if self.tilings[source] != given:
+            nest = self.narrowest.made_at_home(source, given)
+            if nest is not None:
+                self.home[source] = self.made_again(source, nest, None)
+                return
+            if self.narrowest.stays(source, given):
+                self.tilings[source] = given
+        self.arrive(value, source, given)
 
     @cites(BESIDE)
     def windowed(self, source: int, nest: Nest, position: int, consumer: int) -> int:

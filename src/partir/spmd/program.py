@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
 from partir.ir.core import Program
 from partir.ir.types import TensorType
 from partir.mesh import Mesh
+from partir.partition.state import Gathers
 from partir.rules.nest import Nest, Tiling
 from partir.spmd.exchange import Window
 from partir.spmd.manual_collectives import KINDS as KINDS, manual_collectives
@@ -108,6 +109,7 @@ class SpmdProgram:
     splats: dict[int, str]
     in_tilings: tuple[Tiling, ...]
     out_tilings: tuple[Tiling, ...]
+    gathers: Gathers = field(default_factory=dict)
 
     def walk(
         self, block: Block | None = None, trips: int = 1

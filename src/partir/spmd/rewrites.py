@@ -13,11 +13,7 @@ from itertools import groupby
 
 from partir.ir.core import Program
 from partir.rules.identities import SCATTERED, UNREAD, cites
-from partir.spmd.gathers import (
-    merge_gathers,
-    narrow_before_gather,
-    widen_after_gather,
-)
+from partir.spmd.gathers import merge_gathers
 from partir.spmd.program import (
     SLICE,
     Block,
@@ -145,8 +141,6 @@ PASSES: tuple[Pass, ...] = (
     scatter_reduced_slices,
     merge_sums,
     scatter_reduced_slices,  # slices that a merged sum now stands before
-    widen_after_gather,
-    narrow_before_gather,
     merge_gathers,
     tie_repeated_gathers,
 )
