@@ -37,6 +37,7 @@ from partir.simulate.device.spec import DeviceSpec as DeviceSpec
 from partir.simulate.estimate import Estimate as Estimate
 from partir.tactics.automatic import AutomaticPartition as AutomaticPartition
 from partir.tactics.choose import Choose as Choose
+from partir.tactics.gathered import Gathered as Gathered
 from partir.tactics.manual import (
     FIRST_DIVISIBLE_DIM as FIRST_DIVISIBLE_DIM,
     REPLICATED as REPLICATED,
@@ -58,6 +59,7 @@ __all__ = [
     "DeviceSpec",
     "Estimate",
     "FusionPolicy",
+    "Gathered",
     "ManualPartition",
     "Mesh",
     "PartirError",

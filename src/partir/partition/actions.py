@@ -16,7 +16,8 @@ from partir.partition.requirements import Requirements
 from partir.partition.state import Origin, State
 from partir.partition.values import OpView, Value, Values
 
-Kind = Literal["tile", "atomic", "choose", "skip", "propagate"]
+Kind = Literal["tile", "atomic", "choose", "gathered", "skip", "propagate"]
+GATHERED = ("keep", "again")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -25,7 +26,8 @@ class Action:
 
     `target` is a value's or an op's name; `dim` is the dimension or factor. A tactic
     that propagates between its actions has that on record too, since it orders axes.
-    `reason` says why a value was left alone.
+    `reason` says why a value was left alone. `at` is where a value is kept whole, or
+    how long what is gathered of it lives.
     """
 
     kind: Kind
@@ -42,6 +44,8 @@ class Action:
             parts.insert(1, str(self.dim))
         if self.kind == "tile" and self.at == "padded":
             parts.append("padded=True")
+        elif self.kind == "gathered":
+            parts.append(repr(self.at))
         elif self.at != "everywhere":
             parts.append(f"at={self.at!r}")
         return f"{self.kind}({', '.join(parts)})"
@@ -217,6 +221,18 @@ class Partition(Requirements):
             )
         self.state.enter(node, factor, axis, Origin(self.state.step))
         self._record(Action("choose", address, axis, factor))
+
+    def gathered(self, value: Value | str, axis: str, how: str) -> None:
+        """Keep what is gathered of a value over an axis, or gather it again.
+
+        `how` is "keep" (one gather for all readers) or "again" (one for each).
+        """
+        self.require_axis(axis)
+        if how not in GATHERED:
+            raise self._refused(f'gathered: say "keep" or "again", got {how!r}')
+        for view in self._resolve(value):
+            self.state.say_gathered(view.number, axis, how)
+            self._record(Action("gathered", view.unique_name, axis, at=how))
 
     def skip(self, value: Value, axis: str, reason: str = "") -> None:
         """Put on record that a value was left alone, and why."""

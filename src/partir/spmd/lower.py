@@ -246,20 +246,21 @@ class _Lowering:
         for source, value, given in zip(results, made, nest.gives, strict=True):
             if not ends_here:
                 value = self.reduced(value, source, index, value - first)
-            if tilings[source] == given and source not in self.known_splats:
-                home[source] = value
-            else:
+            if tilings[source] != given:
                 self.settle(value, source, given)
+            elif source in self.known_splats:
+                self.arrive(value, source, given)
+            else:
+                home[source] = value
 
     def settle(self, value: int, source: int, given: Tiling) -> None:
         """A result goes home, stays as it was made, or is made at home instead."""
-        if self.tilings[source] != given:
-            nest = self.narrowest.made_at_home(source, given)
-            if nest is not None:
-                self.home[source] = self.made_again(source, nest, None)
-                return
-            if self.narrowest.stays(source, given):
-                self.tilings[source] = given
+        nest = self.narrowest.made_at_home(source, given)
+        if nest is not None:
+            self.home[source] = self.made_again(source, nest, None)
+            return
+        if self.narrowest.stays(source, given):
+            self.tilings[source] = given
         self.arrive(value, source, given)
 
     @cites(BESIDE)

@@ -40,6 +40,9 @@ class Recorded:
             elif action.kind == "atomic":
                 at: Any = action.at
                 partition.atomic(_exact(partition, action.target), action.axis, at=at)
+            elif action.kind == "gathered":
+                target = _exact(partition, action.target)
+                partition.gathered(target, action.axis, action.at)
             elif action.kind == "choose":
                 assert action.dim is not None
                 partition.choose(action.target, action.dim, action.axis)

@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 from partir.errors import PartitionError
 from partir.partition.actions import Partition
 from partir.tactics.choose import Choose
+from partir.tactics.gathered import Gathered
 from partir.tactics.manual import ManualPartition
 from partir.tactics.source import tactic_source
 
@@ -95,7 +96,7 @@ def as_schedule(given: Any) -> Schedule:
 
 def tactic_text(tactic: Any) -> str:
     """A tactic as Python where that can be, else as it shows itself."""
-    writable = isinstance(tactic, ManualPartition | Choose)
+    writable = isinstance(tactic, ManualPartition | Choose | Gathered)
     return tactic_source(tactic) if writable else str(tactic)
 
 

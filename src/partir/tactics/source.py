@@ -8,6 +8,7 @@ from typing import Any
 
 from partir.errors import PartitionError
 from partir.tactics.choose import Choose
+from partir.tactics.gathered import Gathered
 from partir.tactics.manual import ManualPartition
 
 
@@ -34,6 +35,8 @@ def tactic_source(tactic: Any) -> str:
         return _call("ManualPartition", tactic.inputs, tactic)
     if isinstance(tactic, Choose):
         return _call("Choose", tactic.ops, tactic)
+    if isinstance(tactic, Gathered):
+        return _call("Gathered", tactic.values, tactic)
     raise PartitionError(
         f"{tactic!r} can't be written as Python: only manual tactics and choices can"
     )
