@@ -55,20 +55,24 @@ def _size(draft: Draft, op: Op, dim: int) -> int:
 
 
 def _parts(draft: Draft, op: Op, most: int) -> list[Part] | None:
-    """What a pad with zeros, or a sum of such, is made of, along one dimension."""
-    if op.signature.name == "pad":
-        return _padded(draft, op)
+    """What a sum of pads with zeros is made of, along one dimension.
+
+    Pads are added one by one, so that a sum is of a pad and another sum, or pad.
+    """
+    first, *rest = (draft.maker(value, "pad") for value in op.operands)
+    if first is None and rest == [None]:
+        return None
     found: list[Part] = []
     for value in op.operands:
-        maker = draft.maker(value, "add", "pad")
-        if maker is None or (maker.signature.name == "add" and not most):
+        maker = draft.maker(value, "add", "pad") if most else None
+        if maker is None:
             return None
-        parts = _parts(draft, maker, most - 1)
+        is_pad = maker.signature.name == "pad"
+        parts = _padded(draft, maker) if is_pad else _parts(draft, maker, most - 1)
         if parts is None:
             return None
         found += parts
-    alike = len({part.dim for part in found}) == 1
-    return found if alike and len(found) <= _MOST else None
+    return found if len({part.dim for part in found}) == 1 else None
 
 
 def _padded(draft: Draft, op: Op) -> list[Part] | None:

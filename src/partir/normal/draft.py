@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from partir.ir.core import Lambda, Op, Program, Region, Signature
+from partir.ir.source import Location
 from partir.ir.types import TensorType
 
 
@@ -17,6 +18,7 @@ class Form(NamedTuple):
     attrs: Mapping[str, str]
     operands: tuple[int, ...]
     lambdas: tuple[Lambda, ...] = ()
+    location: Location | None = None  # if not that of the op it stands for
 
 
 class Draft:
@@ -84,7 +86,8 @@ class Draft:
         types = tuple(self.types[v] for v in form.operands)
         made = (self.types[value],)
         signature = Signature.of(form.kind, form.attrs, types, made, form.lambdas)
-        self._makers[value] = Op(signature, form.operands, (value,), like.location)
+        location = form.location or like.location
+        self._makers[value] = Op(signature, form.operands, (value,), location)
         for operand in form.operands:
             self._readers[operand] = self._readers.get(operand, 0) + 1
 
@@ -110,7 +113,7 @@ class Draft:
         """The program, ops numbered in their order again."""
         if not self._changed:
             return self.program
-        numbers: dict[int, int] = {}
+        numbers: dict[int, int] = {}  # of ops with regions, which ties name
         ops: list[Op | None] = []
         body = self._region(self.program.body, ops, numbers)
         ties = tuple(
@@ -130,22 +133,28 @@ class Draft:
     ) -> Region:
         placed = []
         for old in region.ops:
-            for op in self._instead_of(self.program.ops[old]):
-                numbers[old] = len(ops)  # in the end, that of the op itself
-                placed.append(len(ops))
+            op = self.program.ops[old]
+            first = len(ops)
+            if op.regions:
+                numbers[old] = first
                 ops.append(None)
                 inner = tuple([self._region(r, ops, numbers) for r in op.regions])
-                ops[placed[-1]] = op._replace(regions=inner)
+                ops[first] = op._replace(regions=inner)
+                placed.append(first)
+                continue
+            ops += self._instead_of(op)
+            placed += range(first, len(ops))
         return Region(region.arguments, tuple(placed), region.results)
 
-    def _instead_of(self, op: Op) -> Iterator[Op]:
+    def _instead_of(self, op: Op) -> list[Op]:
         """What stands where an op was: what was put before it, then itself."""
-        if len(op.results) != 1 or op.regions:
-            yield op
-            return
-        for value in (*self._before.get(op.results[0], ()), op.results[0]):
-            if value not in self._gone:
-                yield self._makers[value]
+        if len(op.results) != 1:
+            return [op]
+        value, gone = op.results[0], self._gone
+        before = self._before.get(value)
+        if before is None:
+            return [] if value in gone else [self._makers[value]]
+        return [self._makers[v] for v in (*before, value) if v not in gone]
 
 
 def _named_outside(program: Program) -> Iterator[int]:

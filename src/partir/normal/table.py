@@ -14,6 +14,11 @@ from partir.normal.padded_windows import (
 )
 from partir.normal.rotations import cut_rolled, roll_slices
 from partir.normal.shifts import join_edges
+from partir.normal.unmerged import (
+    unmerge_contracted,
+    unmerge_product,
+    unmerge_reduced,
+)
 
 Rewrite = Callable[[Draft, Op], Form | None]
 
@@ -21,13 +26,21 @@ FORMS: dict[str, tuple[Rewrite, ...]] = {
     "stablehlo.add": (concatenate_disjoint,),
     "stablehlo.concatenate": (roll_slices,),
     "stablehlo.convolution": (pad_convolution,),
+    "stablehlo.dot_general": (unmerge_contracted,),
     "stablehlo.pad": (join_edges,),
+    "stablehlo.reduce": (unmerge_reduced,),
     "stablehlo.reduce_window": (pad_reduction,),
+    "stablehlo.reshape": (unmerge_product,),
     "stablehlo.slice": (join_edges, cut_rolled, pad_pool_gradient),
 }
 """By the op that is looked at, the last of those that become one."""
 
-_AMONG = {"stablehlo.add": "stablehlo.pad"}
+_AMONG = {
+    "stablehlo.add": "stablehlo.pad",
+    "stablehlo.dot_general": "stablehlo.reshape",
+    "stablehlo.reduce": "stablehlo.reshape",
+    "stablehlo.reshape": "stablehlo.dot_general",
+}
 """Ops that are everywhere, and what must be in a program to look at them."""
 
 _MOST = 8  # forms that one op takes, one after the other

@@ -280,6 +280,12 @@ POOLED = _identity(
     "any type; padding that has the number to which any other is preferred, and whose "
     "part of the result is cut off; infinities and nan go where they went",
 )
+UNMERGED = _identity(
+    "unmerged",
+    "reshape(reshape(x) @ w + b) = x @ w + b",
+    "any type; what reshapes merge before a product is what they split behind it, or "
+    "what it, or another reduction, takes together, in the same order",
+)
 TAKEN = _identity(
     "taken",
     "case(constant) = its branch",
