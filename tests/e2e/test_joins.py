@@ -65,6 +65,13 @@ def least(x: Array) -> Array:
     return jnp.where(x < 0.5, -128, 1).astype(jnp.int8).swapaxes(1, 2)
 
 
+def limited(x: Array) -> Any:
+    """A reducer with a number of its own."""
+    return lax.reduce(
+        x, np.float64(-5), lambda a, b: lax.min(lax.max(a, b), 0.75), (1,)
+    )
+
+
 FUNCTIONS: dict[str, Callable[[Array], Any]] = {
     "argmax": lambda x: jnp.argmax(x, 1),
     "argmin": lambda x: jnp.argmin(x, 1),
@@ -78,6 +85,7 @@ FUNCTIONS: dict[str, Callable[[Array], Any]] = {
     "of a part, not neutral": lambda x: reduced(affine, (0.0, 5.0))(x[:, :10]),
     "from an argument": from_argument,
     "bits": bits,
+    "limited": limited,
     "largest": lambda x: lax.top_k(x.swapaxes(1, 2), 3),
     "many": lambda x: lax.top_k(x.swapaxes(1, 2), 23),
     "largest of a part": lambda x: lax.top_k(x[:, 1:11].swapaxes(1, 2), 5),

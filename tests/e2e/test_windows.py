@@ -16,6 +16,8 @@ import pytest
 from jax import Array, lax
 
 import partir
+from partir.rules.reach import Extent
+from partir.spmd.exchange import Window
 from partir.spmd.sequential import sequential_text
 from tests.e2e.compare import QUICK
 from tests.rules.tiles import run as run_text
@@ -209,6 +211,31 @@ def test_tiles_that_are_all_padding_hold_nothing() -> None:
     x, y = values(8, 2), values(8, 12)
     record = partir.partition(function, mesh, tactics, args=(x, y))
     np.testing.assert_allclose(record.compile()(x, y), function(x, y), rtol=1e-12)
+
+
+def test_windows_that_come_round_to_their_own_tile() -> None:
+    """Rows that a device has itself, read in two places: gathered, not exchanged."""
+
+    def function(x: Array) -> list[Array]:
+        again = [[x, x, x], [x[:, 2:], x], [x[:, 3:], x, x[:, :1]]]
+        return [jnp.sin(jnp.concatenate(parts, 1)) for parts in again]
+
+    partitioned(function, {"X": 2}, values(2, 8))
+
+
+def test_pieces_whose_places_have_no_order() -> None:
+    """One device's own rows come first, another's last: each is selected by a mask."""
+
+    def function(x: Array) -> list[Array]:
+        twice = jnp.concatenate([x, x], 1)[:, :5]
+        return [jnp.sin(_pad(2, 2, 0)(x)), jnp.sin(_pad(2, -1, 0)(x)), jnp.cos(twice)]
+
+    window = Window(4, (4,), Extent(("X",), (2,), -2, 2))
+    assert window.stretches is None
+    assert window.order is None
+    record = partitioned(function, {"X": 4}, values(2, 4, 3))
+    assert record.collectives["collective_permute"] > 0
+    assert "exchange 1 {X} [%X*2-2 : +2]" in record.spmd_text()
 
 
 def test_a_loss_shifted_by_one_is_summed_in_parts() -> None:

@@ -56,6 +56,10 @@ def test_what_is_computed_or_depends_on_its_order_counts_once() -> None:
         assert not counts_any_times(pairs(body), [LEAST, LEAST])
     both = pairs(lambda a, b: (lax.max(a[0], b[0]), lax.min(a[1], b[1])))
     assert counts_any_times(both, [LEAST, "2.0"])
+    limited = pairs(
+        lambda a, b: (lax.min(lax.max(a[0], b[0]), 9.0), lax.max(a[1], b[1]))
+    )
+    assert not counts_any_times(limited, [LEAST, LEAST])
     crossed = pairs(lambda a, b: (lax.max(a[1], b[1]), lax.min(a[0], b[0])))
     assert not counts_any_times(crossed, [LEAST, LEAST])
 

@@ -142,6 +142,8 @@ def _results(
 
 
 def _evaluated(op: Op, operands: list[Symbol], case: tuple[int, ...]) -> Symbol | None:
+    if not operands:  # a constant: how it compares is no part of the cases
+        return None
     name, (first, *others) = op.signature.name, operands
     if isinstance(first, bool):
         return _decided(name, first, others)

@@ -118,9 +118,16 @@ class Window:
 
     @property
     def is_worth_its_messages(self) -> bool:
-        """Whether fewer rows travel than in a gather, or no more in one message."""
+        """Whether fewer rows travel than in a gather, or no more in one message.
+
+        Not if a window goes round until it reads its own tile once more: who wants
+        that wants all other tiles, too.
+        """
+        own, rounds = self.plan
+        if len({piece.target for piece in own.pieces}) < len(own.pieces):
+            return False
         sent, gathered = self.rows_sent, self.rows_gathered
-        return sent < gathered or (sent == gathered and len(self.plan[1]) == 1)
+        return sent < gathered or (sent == gathered and len(rounds) == 1)
 
 
 @cache
