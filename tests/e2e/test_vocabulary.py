@@ -125,3 +125,26 @@ def test_with_data_parallelism() -> None:
     assert counts["all_reduce"] == sum(counts.values())
     before = record.steps[0].collectives
     assert before["all_reduce"] == 3  # two gradients and the loss
+
+
+@pytest.mark.parametrize("axes", ["X", "XY", "YX"])
+def test_a_vocabulary_that_does_not_divide(axes: str) -> None:
+    """Rows of nine in tiles of five and four, or of 3, 2, 3 and 1.
+
+    What is behind the end of a short tile is no row of the next one.
+    """
+    table = np.random.default_rng(0).normal(size=(9, WIDTH))
+    tokens = np.arange(-11, 12, dtype=np.int32)
+
+    def look(table: Array, tokens: Array) -> Any:
+        inner = partir.tag(jnp.log(jnp.exp(table)), "rows")
+        found = inner.at[tokens].get(mode="fill", fill_value=7.0)
+        added = inner.at[tokens].add(found, mode="drop")
+        return found, inner.at[tokens].get(mode="clip"), added.sum(0)
+
+    schedule = [partir.ManualPartition({"rows": 0}, axis=axis) for axis in axes]
+    mesh = {"X": 2, "Y": 2}
+    record = partir.partition(look, mesh, schedule, args=(table, tokens))
+    assert not record.collectives["all_gather"]
+    assert not record.replicated_ops
+    assert_same(record.compile()(table, tokens), jax.jit(look)(table, tokens))

@@ -35,7 +35,7 @@ def gather(op: Signature) -> Iterator[Factor]:
         yield Factor(lookup.operand[dim], (dim, None), (result,), loose=True)
     monoid = additive(op.results[0].dtype)
     for dim in lookup.single():
-        yield Factor(lookup.operand[dim], (dim, None), (None,), monoid)
+        yield Factor(lookup.operand[dim], (dim, None), (None,), monoid, loose=True)
 
 
 @local_attrs("gather")

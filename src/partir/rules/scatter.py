@@ -46,8 +46,10 @@ def scatter(op: Signature) -> Iterator[Factor]:
     for dim, update in lookup.whole():
         operands = (dim,) * count + (None,) + (update,) * count
         yield Factor(lookup.operand[dim], operands, (dim,) * count, loose=True)
-    for dim in (*lookup.single(), *lookup.part()):
-        yield Factor(lookup.operand[dim], (dim,) * count + unmoved, (dim,) * count)
+    single = lookup.single()
+    for dim in (*single, *lookup.part()):
+        operands, results = (dim,) * count + unmoved, (dim,) * count
+        yield Factor(lookup.operand[dim], operands, results, loose=dim in single)
 
 
 def _promises(op: Signature) -> bool:
