@@ -126,3 +126,17 @@ def test_a_step_as_pytorch_writes_it_is_tiled_along_the_sequence() -> None:
     for got, want in zip(record.compile()(*args), jax.jit(step)(*args), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
     assert not {(8, 6), (8, 8)} & set(shapes(record.program, "reshape"))
+
+
+def test_ties_of_barriers_keep_their_owner() -> None:
+    """Ops are numbered anew, and ties name the barrier that they belong to."""
+
+    def step(x: Array, w: Array) -> Array:
+        x, w = jax.lax.optimization_barrier((x, w))
+        return (x.reshape(8, 6) @ w).reshape(2, 4, 8)
+
+    program = partir.trace(step, X, W)
+    owners = {tie.owner for tie in program.ties}
+    assert {program.ops[owner].kind for owner in owners if owner is not None} == {
+        "stablehlo.optimization_barrier"
+    }

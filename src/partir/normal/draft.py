@@ -113,7 +113,7 @@ class Draft:
         """The program, ops numbered in their order again."""
         if not self._changed:
             return self.program
-        numbers: dict[int, int] = {}  # of ops with regions, which ties name
+        numbers: dict[int, int] = {}  # of ops that stay, which ties may name
         ops: list[Op | None] = []
         body = self._region(self.program.body, ops, numbers)
         ties = tuple(
@@ -143,6 +143,7 @@ class Draft:
                 placed.append(first)
                 continue
             ops += self._instead_of(op)
+            numbers[old] = len(ops) - 1  # itself comes last
             placed += range(first, len(ops))
         return Region(region.arguments, tuple(placed), region.results)
 
