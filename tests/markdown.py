@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import partir.cli
+from tests.versions import OutputChecker
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"# ([\w./]+\.py)\n")
@@ -127,7 +128,7 @@ class Page:
 
     def _compare(self, block: Block, want: str, got: str) -> None:
         flags = doctest.ELLIPSIS
-        checker = doctest.OutputChecker()
+        checker = OutputChecker()
         want, got = want.rstrip() + "\n", got.rstrip() + "\n"
         if not checker.check_output(want, got, flags):
             example = doctest.Example("", want)

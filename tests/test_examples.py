@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from partir.cli import main
+from tests.versions import spelled
 
 ROOT = Path(__file__).parents[1]
 
@@ -27,7 +28,7 @@ def run(name: str) -> list[str]:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    return spelled(done.stdout).splitlines()
 
 
 def counts(lines: list[str], tactic: str) -> list[int]:

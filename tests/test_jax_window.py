@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -39,3 +40,12 @@ def test_other_versions(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_requirement_is_the_window() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert f"jax>={FIRST},<{BEFORE}" in project["dependencies"]
+
+
+def test_the_documented_series_are_the_window() -> None:
+    """One row for each minor version, the newest first."""
+    page = (ROOT / "docs" / "running.md").read_text().partition("## Versions of jax")[2]
+    rows = re.findall(r"^\| (0\.\d+)\.\d+ \|", page, re.MULTILINE)
+    first, before = (int(version.split(".")[1]) for version in (FIRST, BEFORE))
+    assert rows == [f"0.{minor}" for minor in reversed(range(first, before))]
+    assert f"from {FIRST} to before {BEFORE}" in page

@@ -13,6 +13,7 @@ import pytest
 
 import partir
 from partir.api.jit import JitOptions
+from tests.versions import OutputChecker
 
 PACKAGE = Path(partir.__file__).parent
 EXPORTS = sorted(name for name in partir.__all__ if not name.startswith("__"))
@@ -80,7 +81,9 @@ def test_public_members_have_docstrings(name: str) -> None:
 def test_docstring_examples_run(name: str) -> None:
     module = importlib.import_module(name)
     output: list[str] = []
-    runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS)
+    runner = doctest.DocTestRunner(
+        OutputChecker(), verbose=False, optionflags=doctest.ELLIPSIS
+    )
     for example in doctest.DocTestFinder().find(module):
         runner.run(example, out=output.append)
     if output:

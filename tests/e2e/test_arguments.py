@@ -13,7 +13,7 @@ from jax import Array
 
 import partir
 from tests.e2e.compare import MESH, assert_same
-from tests.meshes import explicit
+from tests.versions import explicit
 
 ROWS = partir.ManualPartition({partir.optional("x"): 0}, axis="B", name="rows")
 X = np.arange(16.0).reshape(8, 2)

@@ -13,7 +13,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 
 import partir
 from tests.e2e.compare import MESH, assert_same
-from tests.meshes import explicit
+from tests.versions import explicit
 
 BP = partir.ManualPartition({"x": 0}, axis="B", name="BP")
 MP = partir.ManualPartition({"w": 1}, axis="M", name="MP")

@@ -13,6 +13,7 @@ import partir
 from partir.cli import demo_model
 from partir.cli.sources import progress
 from partir.errors import PartirError
+from partir.execute.jax_private import spec_text
 
 DEVICES = 8
 
@@ -65,7 +66,7 @@ def _tell(mesh: partir.Mesh, layers: int, steps: int) -> None:
     print(partitioned)
     print("\nWhere its parameters live now:")
     for name, spec in partitioned.in_specs[0]["layer_0"].items():
-        print(f"  params/layer_0/{name:6} {spec}")
+        print(f"  params/layer_0/{name:6} {spec_text(spec)}")
     print(f"\nRunning {steps} steps on {DEVICES} virtual CPU devices and on one:")
     worst = _compare(step, partitioned, args, steps)
     print(f"largest relative difference of parameters and state: {worst:.1e}")

@@ -31,6 +31,11 @@ def weaken(x: Any) -> Any:
     return lax._convert_element_type(x, x.dtype, weak_type=True)
 
 
+def spec_text(spec: Any) -> str:
+    """A PartitionSpec as ``P('B', 'M')``; before 0.9 jax spells out the class."""
+    return str(spec).replace("PartitionSpec(", "P(", 1)
+
+
 def key_implementation(dtype: Any) -> str:
     """Which generator PRNG keys of this dtype are for."""
     return str(dtype._impl.name)

@@ -10,7 +10,7 @@ import numpy as np
 from jax.sharding import AxisType, NamedSharding
 
 from partir.errors import PartitionError
-from partir.execute.jax_private import weaken
+from partir.execute.jax_private import spec_text, weaken
 from partir.execute.module import wrap_key
 from partir.execute.uneven import Uneven
 from partir.frontend.leaves import abstract, show_aval
@@ -156,7 +156,7 @@ def _rewrap(leaf: jax.Array, wanted: NamedSharding) -> Any:
 def _layout(sharding: Any) -> str:
     if isinstance(sharding, NamedSharding):
         axes = ",".join(f"{n}={s}" for n, s in sharding.mesh.shape.items())
-        return f"{sharding.spec} on mesh {axes}"
+        return f"{spec_text(sharding.spec)} on mesh {axes}"
     return str(sharding)
 
 
