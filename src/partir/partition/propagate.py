@@ -62,59 +62,75 @@ class Propagation:
 
     def _sweep(self, frontier: set[int], backward: bool) -> set[int]:
         """Visit these nodes and what changes behind them; returns those that wait."""
-        state, order = self.state, self.state.graph.order
-        chosen, fresh, places = (
-            state.chosen[self.axis],
-            state.dirty[self.axis],
-            order.of,
+        state, graph, order = self.state, self.state.graph, self.state.graph.order
+        chosen, fresh = state.chosen[self.axis], state.dirty[self.axis]
+        seen, homes, redirects = (
+            state.seen[self.axis],
+            state.homes[self.axis],
+            graph.redirects,
         )
-        heap = [places[node] for node in frontier]
+        operands, results, nests, size = (
+            graph.operands,
+            graph.results,
+            state.nests,
+            self.size,
+        )
+        heap = [order.of[node] for node in frontier]
         heapify(heap)
         waiting: set[int] = set()
         earlier: set[int] = set()
         while heap:
-            place = heappop(heap)
-            node = order.nodes[place]
+            node = order.nodes[heappop(heap)]
             frontier.discard(node)
-            if not chosen[node] and self._visit(node, backward):
+            if chosen[node]:
+                continue
+            given = [seen[v] for v in operands[node]]
+            known = (*given, *[homes[v] for v in results[node]])
+            factor = nests[node].judge(size, known)
+            special = factor < 0 or self.open or node in redirects
+            if special and self._without_loop(node, factor, known):
+                pass
+            elif backward or max(given, default=UNDECIDED) >= 0:
+                self.enter(node, factor)
+            else:
                 waiting.add(node)
-            for other in fresh:
-                if chosen[other] or other in frontier:
-                    continue
-                if places[other] > place:
-                    frontier.add(other)
-                    heappush(heap, places[other])
-                else:
-                    earlier.add(other)
-            fresh.clear()
+            if fresh:
+                self._queue(order.of[node], heap, frontier, earlier)
         fresh |= earlier
         return waiting
 
-    def _visit(self, node: int, backward: bool) -> bool:
-        """Judge a node and do what follows; returns whether it waits for a turn back.
+    def _queue(
+        self, place: int, heap: list[int], queued: set[int], earlier: set[int]
+    ) -> None:
+        """What changed behind this place is visited in this sweep, the rest later."""
+        places, chosen = self.state.graph.order.of, self.state.chosen[self.axis]
+        fresh = self.state.dirty[self.axis]
+        for node in fresh:
+            if chosen[node] or node in queued:
+                continue
+            if places[node] > place:
+                queued.add(node)
+                heappush(heap, places[node])
+            else:
+                earlier.add(node)
+        fresh.clear()
+
+    def _without_loop(self, node: int, factor: Verdict, known: Homes) -> bool:
+        """Do what there is to do about a node that can't just enter its loop.
 
         A split that a loop steps through takes another part (see `_redirect`).
         """
-        state, graph = self.state, self.state.graph
-        seen, homes = state.seen[self.axis], state.homes[self.axis]
-        given = [seen[v] for v in graph.operands[node]]
-        known = (*given, *[homes[v] for v in graph.results[node]])
-        factor = state.nests[node].judge(self.size, known)
         if self.open and self._waits(node, factor):
             self.stuck.add(node)
             self._keep_open(node)
-        elif node in graph.redirects:
+        elif node in self.state.graph.redirects:
             self._redirect(node, factor)
-        elif factor >= 0:
-            if not backward and max(given, default=UNDECIDED) < 0:
-                return True
-            state.enter(node, factor, self.axis, Origin(state.step, node))
-            if self.open:
-                self._close(graph.results[node])
         elif factor == NO_SINGLE_FACTOR:
             self.stuck.add(node)
             self.leave(node, known)
-        return False
+        else:
+            return factor < 0
+        return True
 
     def enter(self, node: int, factor: int) -> None:
         """Put a node into the loop; what waited for its results need not any more."""

@@ -172,8 +172,9 @@ class State:
         if seen[value] == UNDECIDED:
             trail.append((seen, value, UNDECIDED))
             seen[value] = dim
-        origin = Origin(self.step, node, self.epoch)
-        self._put(self.value_origins, (axis, value), origin)
+        origins, key = self.value_origins, (axis, value)  # often called: no `_put`
+        trail.append((origins, key, origins.get(key, self._ABSENT)))
+        origins[key] = Origin(self.step, node, self.epoch)
         trail.append((self.tilings, value, tiling))
         axes = self._nested(value, tiling[dim], axis) if tiling[dim] else (axis,)
         self.tilings[value] = (*tiling[:dim], axes, *tiling[dim + 1 :])
@@ -241,7 +242,9 @@ class State:
         chosen[node] = 1
         trail.append((self.nests, node, nest))
         self.nests[node] = nest.inside(axis, self.mesh.axes[axis], factor)
-        self._put(self.node_origins, (axis, node), origin)
+        origins, key = self.node_origins, (axis, node)
+        trail.append((origins, key, origins.get(key, self._ABSENT)))
+        origins[key] = origin
         homes, operands = self.homes[axis], self.graph.operands[node]
         read, made = nest.named(factor)
         for position, dim in read:
