@@ -226,6 +226,12 @@ BESIDE = _identity(
     "any type; the window holds all that the tile is made of, and outside of the value "
     "what the op would read there",
 )
+ROWWISE = _identity(
+    "rowwise",
+    "window(x @ w) = x @ window(w)",
+    "any type; ops that make each row, of the dimension that is read in windows, from "
+    "one row of each operand that has it, wherever it lies",
+)
 SHORT = _identity(
     "short",
     "reduce(x) = reduce(tile, …, short tile followed by the identity)",

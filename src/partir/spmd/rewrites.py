@@ -14,6 +14,7 @@ from itertools import groupby
 from partir.ir.core import Program
 from partir.rules.identities import SCATTERED, UNREAD, cites
 from partir.spmd.gathers import merge_gathers
+from partir.spmd.narrow_windows import narrow_windows
 from partir.spmd.program import (
     SLICE,
     Block,
@@ -138,6 +139,7 @@ def _effects(program: Program) -> frozenset[int]:
 
 
 PASSES: tuple[Pass, ...] = (
+    narrow_windows,
     scatter_reduced_slices,
     merge_sums,
     scatter_reduced_slices,  # slices that a merged sum now stands before
