@@ -106,6 +106,8 @@ class _Lowering:
         delays = delay_carried_sums(state)
         self.nests, self.tilings = delays.nests, delays.tilings
         self.left_by_loops, self.delayed = delays.loops, delays.values
+        # The value and the reader that others are moved for, if there is such a value.
+        self.asked: tuple[int, int | None] | None = None
         self.narrowest = Narrowest(state, delays)
 
     def run(self, out_tilings: tuple[Tiling, ...]) -> SpmdProgram:
@@ -158,7 +160,9 @@ class _Lowering:
         """A source value in the tiling that these loops leave, from its operands."""
         producer = self.program.producers[source]
         operands = zip(self.program.ops[producer].operands, nest.needs, strict=True)
+        outer, self.asked = self.asked, self.asked or (source, consumer)
         read = tuple([self.use(v, need, consumer) for v, need in operands])
+        self.asked = outer
         value = self.new(nest.result_types[0])
         self.ops.append(Compute(producer, nest, read, (value,)))
         if source in self.program.splats:
@@ -171,7 +175,8 @@ class _Lowering:
     ) -> int:
         if have == want:
             return value
-        cause = Cause(source, self.program.producers.get(source), consumer)
+        moved, consumer = self.asked or (source, consumer)
+        cause = Cause(moved, self.program.producers.get(moved), consumer)
         sizes = self.program.types[source].shape
         for step in steps_between(sizes, have, want, self.mesh):
             result = self.value(source, step.after)
@@ -226,7 +231,10 @@ class _Lowering:
             else [self.windowed(v, nest, i, index) for i, v in enumerate(op.operands)]
         )
         if _MOVES in operands:
-            nest = self.nests[index] = self.narrowest.followed(index, nest)
+            own, nest = nest, self.narrowest.followed(index, nest)
+            if nest is not own:  # its result is moved for the operand
+                self.nests[index] = nest
+                self.asked = op.operands[operands.index(_MOVES)], index
             needs = zip(op.operands, nest.needs, strict=True)
             operands = tuple([self.use(v, need, index) for v, need in needs])
         if nest.signature.kind in PASSED_ON:
@@ -234,6 +242,7 @@ class _Lowering:
             return
         if nest.joins:
             self.join(index, op, operands)
+            self.asked = None
             return
         first = len(types)
         types += nest.result_types
@@ -252,6 +261,7 @@ class _Lowering:
                 self.arrive(value, source, given)
             else:
                 home[source] = value
+        self.asked = None
 
     def settle(self, value: int, source: int, given: Tiling) -> None:
         """A result goes home, stays as it was made, or is made at home instead."""
