@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypedDict, Unpack, overload
 
+from partir.api.accepted import DeviceLike, DevicesLike, MeshLike, ScheduleLike
 from partir.api.checks import require_arguments, require_platform
 from partir.api.jitted import Jitted, refuse_partitioned
 from partir.api.partitioned import Partitioned
@@ -62,14 +63,14 @@ def _trace(platform: str | None, fn: Any, args: Any, kwargs: Any) -> Program:
 
 
 def partition(
-    fn_or_program: Any,
-    mesh: Any,
-    schedule: Any,
+    fn_or_program: Callable[..., Any] | Program,
+    mesh: MeshLike,
+    schedule: ScheduleLike,
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
     *more: Any,
-    device: Any = None,
-    devices: Any = None,
+    device: DeviceLike | None = None,
+    devices: DevicesLike | None = None,
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Sequence[str] = (),
     donate_argnums: int | Sequence[int] = (),
@@ -159,8 +160,8 @@ def _with_options(
 class JitOptions(TypedDict, total=False):
     """What `jit` takes by name; see `partition`."""
 
-    device: Any
-    devices: Any
+    device: DeviceLike | None
+    devices: DevicesLike | None
     static_argnums: int | Sequence[int]
     static_argnames: str | Sequence[str]
     donate_argnums: int | Sequence[int]
@@ -173,8 +174,8 @@ class JitOptions(TypedDict, total=False):
 @overload
 def jit(
     fn: Callable[..., Any],
-    mesh: Any = None,
-    schedule: Any = None,
+    mesh: MeshLike | None = None,
+    schedule: ScheduleLike | None = None,
     **options: Unpack[JitOptions],
 ) -> Jitted: ...
 
@@ -182,19 +183,19 @@ def jit(
 @overload
 def jit(
     fn: None = None,
-    mesh: Any = None,
-    schedule: Any = None,
+    mesh: MeshLike | None = None,
+    schedule: ScheduleLike | None = None,
     **options: Unpack[JitOptions],
 ) -> Callable[[Callable[..., Any]], Jitted]: ...
 
 
 def jit(
     fn: Callable[..., Any] | None = None,
-    mesh: Any = None,
-    schedule: Any = None,
+    mesh: MeshLike | None = None,
+    schedule: ScheduleLike | None = None,
     *,
-    device: Any = None,
-    devices: Any = None,
+    device: DeviceLike | None = None,
+    devices: DevicesLike | None = None,
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Sequence[str] = (),
     donate_argnums: int | Sequence[int] = (),

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 
+from partir.api.accepted import MeshLike, ScheduleLike
 from partir.api.partitioned import Partitioned
 from partir.api.running import Running, partition_program
 from partir.errors import PartitionError
@@ -28,8 +29,8 @@ class Jitted:
     def __init__(
         self,
         fn: Callable[..., Any],
-        mesh: Any,
-        schedule: Any,
+        mesh: MeshLike,
+        schedule: ScheduleLike,
         options: Options,
         running: Running,
         carry: Mapping[str, str] | None = None,

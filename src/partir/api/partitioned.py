@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
@@ -9,13 +10,13 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding, PartitionSpec
 
+from partir.api.accepted import DeviceLike, DevicesLike
 from partir.api.overview import overview
 from partir.api.pipeline import Step, spec_axes
 from partir.errors import PartitionError, nearest
 from partir.execute.callbacks import refuse_callbacks
 from partir.execute.compiled import Compiled
 from partir.execute.interface import Interface
-from partir.execute.module import Module
 from partir.execute.options import default_options
 from partir.execute.placing import device_mesh, shard_leaf
 from partir.execute.runner import Plan
@@ -24,7 +25,6 @@ from partir.execute.uneven import Uneven, resized
 from partir.frontend.arguments import flatten_call
 from partir.frontend.bytecode import to_bytecode
 from partir.frontend.leaves import abstract
-from partir.frontend.opaque_calls import local_functions
 from partir.frontend.parameters import Options
 from partir.ir.core import Port, Program
 from partir.mesh import Mesh
@@ -33,7 +33,6 @@ from partir.partition.core_text import core_text
 from partir.report.replicated import ReplicatedOp, find_replicated
 from partir.rules.nest import Tiling
 from partir.simulate.estimate import Estimate
-from partir.spmd.export import stablehlo_text
 from partir.spmd.printer import spmd_text
 from partir.spmd.program import SpmdProgram
 from partir.tactics.recorded import (
@@ -63,7 +62,7 @@ class Partitioned:
         *,
         fn: Callable[..., Any] | None = None,
         options: Options | None = None,
-        devices: Any = None,
+        devices: DevicesLike | None = None,
         compiler_options: Mapping[str, Any] | None = None,
     ) -> None:
         """Made by `partir.partition` and `partir.jit`."""
@@ -129,7 +128,11 @@ class Partitioned:
         return self.steps[-1].estimate
 
     def estimate_on(
-        self, device: Any = None, *, overlap: bool = True, trip_count: int = 1
+        self,
+        device: DeviceLike | None = None,
+        *,
+        overlap: bool = True,
+        trip_count: int = 1,
     ) -> Estimate:
         """The same on another device, or under other assumptions.
 
@@ -155,17 +158,11 @@ class Partitioned:
 
     def stablehlo(self) -> str:
         """Device-local StableHLO as text."""
-        return self._module.text
+        return self.steps[-1].module.text
 
     def stablehlo_bytecode(self) -> bytes:
         """Device-local StableHLO as MLIR bytecode, checked by MLIR's verifier."""
-        return to_bytecode(self._module.text)
-
-    @cached_property
-    def _module(self) -> Module:
-        opaque = local_functions(getattr(self.program, "opaque", {}))
-        callbacks = getattr(self.program, "callbacks", ())
-        return Module(stablehlo_text(self.spmd, opaque=opaque), callbacks)
+        return to_bytecode(self.steps[-1].module.text)
 
     # As a schedule
 
@@ -180,7 +177,7 @@ class Partitioned:
             tactics += step.found or again.flat()
         return Schedule(tactics)
 
-    def save(self, path: Any) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the schedule as data; `partir.load_schedule` reads it."""
         steps = [(step.name, step.actions) for step in self.steps]
         save_schedule(recorded_schedule(steps), path)
@@ -226,19 +223,21 @@ class Partitioned:
         """PartitionSpecs of the result."""
         return self._interface.out_tree(self._out_flat)
 
-    def in_shardings(self, devices: Any = None) -> tuple[Any, ...]:
+    def in_shardings(self, devices: DevicesLike | None = None) -> tuple[Any, ...]:
         """The same as NamedShardings: create state sharded with `out_shardings`."""
         return self._interface.in_tree(self._shardings(self._in_flat, devices))
 
-    def out_shardings(self, devices: Any = None) -> Any:
+    def out_shardings(self, devices: DevicesLike | None = None) -> Any:
         """NamedShardings of the result."""
         return self._interface.out_tree(self._shardings(self._out_flat, devices))
 
-    def _shardings(self, flat: list[PartitionSpec], devices: Any) -> list[Any]:
+    def _shardings(
+        self, flat: list[PartitionSpec], devices: DevicesLike | None
+    ) -> list[Any]:
         mesh = self._device_mesh(devices)
         return [NamedSharding(mesh, spec) for spec in flat]
 
-    def _device_mesh(self, devices: Any) -> jax.sharding.Mesh:
+    def _device_mesh(self, devices: DevicesLike | None) -> jax.sharding.Mesh:
         return device_mesh(self.mesh, self._devices if devices is None else devices)
 
     # Running
@@ -302,7 +301,7 @@ class Partitioned:
         shape = self.program.types[port.value].shape
         return Uneven.of(shape, tiling, self.mesh)
 
-    def compile(self, devices: Any = None) -> Compiled:
+    def compile(self, devices: DevicesLike | None = None) -> Compiled:
         """A callable on real (or virtual) devices; takes and returns global arrays.
 
         Raises:
@@ -319,7 +318,7 @@ class Partitioned:
         captured = (abstract(array) for array in interface.captured)
         types = [spmd.types[v] for v in spmd.body.results]
         return Plan(
-            self._module,
+            self.steps[-1].module,
             self.program.name,
             tuple(port.name for port in self.program.arguments),
             tuple(

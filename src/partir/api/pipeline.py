@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from partir.execute.device_module import export
+from partir.execute.module import Module
 from partir.ir.core import Program
 from partir.ir.garbage import collection_paused
 from partir.mesh import Mesh
-from partir.partition.actions import Action, Partition
+from partir.partition.actions import Action, Partition, Share
 from partir.partition.complete import complete
 from partir.partition.model_decisions import ModelDecisions, has_decisions
 from partir.partition.state import State
@@ -26,7 +28,11 @@ from partir.tactics.schedule import Schedule, tactic_name
 
 @dataclass(frozen=True)
 class Step:
-    """The partition as it was after one tactic. Figures are computed when read."""
+    """The partition as it was after one tactic, and the way from there to a module.
+
+    `state`, `completed`, `spmd` and `module` are stages, each made of the one before
+    when it is read. Figures are computed when read, too.
+    """
 
     name: str
     state: State
@@ -45,6 +51,11 @@ class Step:
     def spmd(self) -> SpmdProgram:
         """The SPMD program after this tactic."""
         return lower_completed(self.completed)
+
+    @cached_property
+    def module(self) -> Module:
+        """The device-local StableHLO after this tactic."""
+        return export(self.spmd)
 
     @property
     def collectives(self) -> dict[str, int]:
@@ -88,12 +99,16 @@ class Step:
 
 @collection_paused
 def run_schedule(
-    program: Program, mesh: Mesh, schedule: Schedule, setting: Setting | None = None
+    program: Program,
+    mesh: Mesh,
+    schedule: Schedule,
+    setting: Setting | None = None,
+    share: Share | None = None,
 ) -> tuple[Partition, list[Step]]:
     """Apply the tactics in order; each that raises leaves nothing behind."""
     require_rules_fit(program)
     setting = setting or Setting()
-    partition = Partition(program, mesh, lower_state, setting)
+    partition = Partition(program, mesh, lower_state, setting, share)
     names = partition.names
     steps: list[Step] = []
     given = [ModelDecisions()] if has_decisions(partition) else []

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 
+from partir.api.accepted import DeviceLike, DevicesLike, MeshLike
 from partir.api.partitioned import Partitioned
 from partir.api.pipeline import run_schedule
 from partir.errors import PartitionError
@@ -25,10 +26,10 @@ from partir.tactics.schedule import Schedule
 class Running:
     """Where and how to run, and strictness."""
 
-    devices: Any = None
+    devices: DevicesLike | None = None
     compiler_options: Mapping[str, Any] | None = None
     strict: bool = False
-    device: Any = None
+    device: DeviceLike | None = None
 
     def __post_init__(self) -> None:
         """Check what goes to XLA only when it compiles."""
@@ -59,8 +60,8 @@ def partition_program(
     def share(make: Callable[[], bytes]) -> bytes:
         return shared(make, mesh, running.devices)
 
-    setting = Setting.of(running.device, mesh, donated, share)
-    made, steps = run_schedule(program, mesh, schedule, setting)
+    setting = Setting.of(running.device, mesh, donated)
+    made, steps = run_schedule(program, mesh, schedule, setting, share)
     partitioned = Partitioned(
         made,
         steps,
@@ -74,6 +75,6 @@ def partition_program(
     return partitioned
 
 
-def real_mesh(mesh: Any) -> Any:
+def real_mesh(mesh: MeshLike) -> jax.sharding.Mesh | None:
     """A jax mesh brings its devices along; an abstract one has none."""
     return mesh if isinstance(mesh, jax.sharding.Mesh) else None

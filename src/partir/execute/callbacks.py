@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from partir.errors import PartitionError
+from partir.frontend.trace import Traced
 from partir.ir.core import Op, Program
 from partir.rules.host import calls_host
 
@@ -16,9 +17,9 @@ def refuse_callbacks(program: Program) -> None:
 
     Run from anywhere else, it would call some other function, or kill the process.
     """
-    kept = bool(getattr(program, "callbacks", ()))
+    carried = isinstance(program, Traced) and bool(program.callbacks)
     for op in program.ops:
-        if _is_callback(op) and not (kept and calls_host(op.signature)):
+        if _is_callback(op) and not (carried and calls_host(op.signature)):
             raise PartitionError(
                 f"{program.name} calls the host back (jax.debug.print, pure_callback, "
                 f"io_callback) at {op.location}, and the function it calls is not part "

@@ -8,13 +8,15 @@ its `Signature`, shared by all ops alike: a 32-layer model has a few hundred.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from partir.ir.source import Location
 from partir.ir.types import TensorType
+
+T = TypeVar("T")
 
 
 class Signature:
@@ -177,6 +179,18 @@ class Program:
     splats: Mapping[int, str] = field(default_factory=dict)
     ties: tuple[Tie, ...] = ()
     notes: tuple[str, ...] = ()
+
+    def once(self, find: Callable[[Program], T]) -> T:
+        """What `find` finds out about this program, at the first time it is asked."""
+        known = self._found
+        if find not in known:
+            known[find] = find(self)
+        answer: T = known[find]
+        return answer
+
+    @cached_property
+    def _found(self) -> dict[Callable[[Program], Any], Any]:
+        return {}
 
     def walk(self, region: Region | None = None) -> Iterator[int]:
         """Op numbers in program order, those inside regions after their owner."""

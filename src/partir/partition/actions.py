@@ -20,6 +20,10 @@ Kind = Literal["tile", "atomic", "choose", "gathered", "skip", "propagate"]
 GATHERED = ("keep", "again")
 
 
+Share = Callable[[Callable[[], bytes]], bytes]
+"""Gives all processes what the first of them makes."""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Action:
     """One action as it was taken, for the record and to take it again.
@@ -72,11 +76,13 @@ class Partition(Requirements):
         mesh: Mesh,
         lowering: Callable[[State], Any] | None = None,
         setting: Any = None,
+        share: Share | None = None,
     ) -> None:
         """Start with nothing decided.
 
         `lowering` answers `collectives`; `setting` has the device, which arguments
-        are donated, and estimates what the lowering gives.
+        are donated, and estimates what the lowering gives; `share`, if there may be
+        several processes, gives all of them what the first one makes.
         """
         super().__init__(State(Graph(program), mesh), Values(program))
         self.program = program
@@ -85,7 +91,7 @@ class Partition(Requirements):
         self.found: list[Any] = []  # manual tactics that say what automatic ones found
         self.notes: list[str] = []
         self._propagated: list[tuple[int, str]] = []
-        self._lowering, self.setting = lowering, setting
+        self._lowering, self.setting, self.share = lowering, setting, share
 
     # Looking
 

@@ -110,10 +110,7 @@ class Bounds:
     @classmethod
     def of(cls, program: Program) -> Bounds:
         """Those of this program."""
-        found: Bounds | None = program.__dict__.get("_bounds")
-        if found is None:
-            found = program.__dict__["_bounds"] = cls(program)
-        return found
+        return program.once(cls)
 
     def __call__(self, value: int) -> float:
         """The bound of a value. What it is made of comes first, without recursion."""

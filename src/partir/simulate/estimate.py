@@ -34,14 +34,10 @@ from partir.spmd.program import Collective, SpmdOp, SpmdProgram
 
 @dataclass(frozen=True)
 class Setting:
-    """What estimates of a program need: the device, and which arguments are donated.
-
-    `share` gives all processes what the first of them makes.
-    """
+    """What estimates of a program need: the device, and which arguments are donated."""
 
     device: DeviceSpec | None = None
     donated: Callable[[], Sequence[bool] | None] = lambda: None
-    share: Callable[[Callable[[], bytes]], bytes] = lambda make: make()
 
     @classmethod
     def of(
@@ -49,13 +45,12 @@ class Setting:
         device: Any,
         mesh: Mesh,
         donated: Callable[[], Sequence[bool] | None],
-        share: Callable[[Callable[[], bytes]], bytes] = lambda make: make(),
     ) -> Setting:
         """For a name, a spec, a path or None; checks that the mesh can sit there."""
         spec = None if device is None else as_device(device, devices)
         if spec is not None:
             place_axes(mesh, spec)
-        return cls(spec, donated, share)
+        return cls(spec, donated)
 
     def require_device(self) -> DeviceSpec:
         """The device; a PartitionError that lists the names if none was said."""

@@ -98,7 +98,7 @@ def _scattered(
 @cites(UNREAD)
 def drop_dead(program: SpmdProgram) -> SpmdProgram:
     """Leave out what nothing reads; ops with effects stay."""
-    effects = _effects(program.program)
+    effects = program.program.once(_effects)
     live: set[int] = set(program.body.results)
     body = _live_block(program.body, live, effects)
     return program if body is program.body else replace(program, body=body)
@@ -125,17 +125,14 @@ def _live_block(block: Block, live: set[int], effects: frozenset[int]) -> Block:
 
 def _effects(program: Program) -> frozenset[int]:
     """Ops with effects, and those with such an op in their regions."""
-    found: frozenset[int] | None = program.__dict__.get("_effects")
-    if found is None:
-        marked: set[int] = set()
-        for index in reversed(range(len(program.ops))):  # owners stand before
-            op = program.ops[index]
-            inner = {number for region in op.regions for number in region.ops}
-            own = op.signature.attrs.get("has_side_effect") == "true"
-            if own or not marked.isdisjoint(inner):
-                marked.add(index)
-        found = program.__dict__["_effects"] = frozenset(marked)
-    return found
+    marked: set[int] = set()
+    for index in reversed(range(len(program.ops))):  # owners stand before
+        op = program.ops[index]
+        inner = {number for region in op.regions for number in region.ops}
+        own = op.signature.attrs.get("has_side_effect") == "true"
+        if own or not marked.isdisjoint(inner):
+            marked.add(index)
+    return frozenset(marked)
 
 
 PASSES: tuple[Pass, ...] = (

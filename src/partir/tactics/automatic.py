@@ -154,16 +154,12 @@ class AutomaticPartition:
             try:
                 return pickle.dumps((*self._search(partition), None))
             except PartitionError as error:
-                if setting is None:
-                    raise
-                return pickle.dumps(
-                    ((), "", str(error))
-                )  # the others wait for an answer
+                if share is None:
+                    raise  # else the others wait for an answer
+                return pickle.dumps(((), "", str(error)))
 
-        setting = partition.setting
-        found, reason, refused = pickle.loads(
-            make() if setting is None else setting.share(make)
-        )
+        share = partition.share
+        found, reason, refused = pickle.loads(make() if share is None else share(make))
         if refused is not None:
             raise PartitionError(refused)
         return found, reason

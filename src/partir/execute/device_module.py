@@ -1,0 +1,21 @@
+"""The device-local module of an SPMD program, with what it needs of its source."""
+
+from __future__ import annotations
+
+from partir.execute.module import Module
+from partir.frontend.opaque_calls import local_functions
+from partir.frontend.trace import Traced
+from partir.spmd.export import stablehlo_text
+from partir.spmd.program import SpmdProgram
+
+
+def export(spmd: SpmdProgram) -> Module:
+    """SPMD program -> StableHLO; a traced one brings opaque and host functions along.
+
+    A module from a file has none: what it calls is not part of it.
+    """
+    source = spmd.program
+    opaque, callbacks = (
+        (source.opaque, source.callbacks) if isinstance(source, Traced) else ({}, ())
+    )
+    return Module(stablehlo_text(spmd, opaque=local_functions(opaque)), callbacks)
