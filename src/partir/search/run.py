@@ -13,6 +13,7 @@ from partir.partition.state import State
 from partir.search.goal import Outcome
 from partir.search.methods.best import Best, Listener
 from partir.search.methods.budget import Budget
+from partir.search.methods.local import trimmed
 from partir.search.problem import Path, Problem
 from partir.search.result.decision import Decision
 from partir.search.result.decisions import decisions_and_state
@@ -117,7 +118,7 @@ def _confirmed(
     confirmed: Result | None = None
     leaders = best.leaders()
     near = [one for one in leaders if one[1].score >= leaders[0][1].score * _NEAR]
-    for path, folded in near:
+    for path, folded in (trimmed(problem, *one) for one in near):
         if confirmed is not None and (
             confirmed.outcome.score >= folded.score * _SURE  # the rest won't be better
             or (budget.seconds is not None and not budget.left(0))

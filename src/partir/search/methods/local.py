@@ -13,6 +13,7 @@ from partir.search.space.move import Move
 
 _MOST = 80  # neighbours by exchange that are tried in a row without a gain
 _STAY = 0.6  # of the moves when a path is shaken
+_NOTHING = 1e-3  # of the score: what a move has to gain to be worth reading
 
 
 def improve(problem: Problem, best: Best, budget: Budget, order: random.Random) -> None:
@@ -92,3 +93,15 @@ def walked(problem: Problem, path: Path) -> tuple[Path, Outcome]:
         if problem.follow(effective, move) is not None:
             effective = (*effective, move)
     return effective, problem.outcome(problem.state(effective))
+
+
+def trimmed(problem: Problem, path: Path, outcome: Outcome) -> tuple[Path, Outcome]:
+    """The path without moves that gain next to nothing: a schedule is to be read."""
+    least = outcome.score * (1 - _NOTHING)
+    for place in reversed(range(len(path))):
+        if place >= len(path):  # more than one fell away
+            continue
+        shorter, reached = walked(problem, path[:place] + path[place + 1 :])
+        if reached.score >= least and len(shorter) < len(path):
+            path, outcome = shorter, reached
+    return path, outcome
