@@ -84,11 +84,12 @@ def test_figures_are_those_of_the_ops_one_by_one(
         one = grouped.estimate(grouped.state(ours))
         two = single.estimate(single.state(theirs))
         equal += one.collectives == two.collectives
-        assert one.compute_seconds == pytest.approx(two.compute_seconds, rel=0.02)
+        assert one.compute_seconds == pytest.approx(two.compute_seconds, rel=0.05)
         assert one.seconds == pytest.approx(two.seconds, rel=0.05)
         assert one.peak_bytes == pytest.approx(two.peak_bytes, rel=0.05)
-    # Where an op within a group would be stuck, all of the group is.
-    assert equal >= (6 if case == "separate" else 8)
+    # Where an op within a group would be stuck, all of the group is; and it is not
+    # taken apart to move the narrowest of its values.
+    assert equal >= {"separate": 5, "graph network": 6}.get(case, 8)
 
 
 @pytest.mark.parametrize("letters", ["b", "bm", "b3"])

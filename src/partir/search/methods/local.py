@@ -99,7 +99,7 @@ def trimmed(problem: Problem, path: Path, outcome: Outcome) -> tuple[Path, Outco
     """The path without moves that gain next to nothing: a schedule is to be read."""
     least = outcome.score * (1 - _NOTHING)
     for place in reversed(range(len(path))):
-        if place >= len(path):  # more than one fell away
+        if place >= len(path) or len(path) == 1:  # several fell away at once
             continue
         shorter, reached = walked(problem, path[:place] + path[place + 1 :])
         if reached.score >= least and len(shorter) < len(path):
