@@ -41,6 +41,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """`needs_jax("0.10", "why")` skips a test on earlier versions, and says why."""
+    import jax
+
+    for mark in item.iter_markers("needs_jax"):
+        version, why = mark.args
+        if jax.__version_info__ < tuple(map(int, version.split("."))):
+            pytest.skip(f"needs jax {version}: {why}")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def checked_partitions() -> Iterator[None]:
     """Whatever a test partitions is well-formed after every tactic."""
