@@ -90,6 +90,29 @@ def test_state_stays_padded_from_call_to_call(mesh: dict[str, int]) -> None:
     assert record.steps[-1].spmd.out_tilings[0][0] == tuple(mesh)
 
 
+def test_an_array_as_large_as_a_padded_one_is_not_padded() -> None:
+    """Batches of 10 lie as 12 rows; those of 12 have 12."""
+
+    def function(x: Array) -> tuple[Array, Array]:
+        return x + 1, x.sum()
+
+    def rows(count: int) -> np.ndarray:
+        return np.ones((count, 1))
+
+    tactic = ManualPartition({"x": padded(0)}, axis="B")
+    run = partir.jit(function, {"B": 4}, [tactic], donate_argnums=0)
+    state, first = run(rows(10))
+    _, second = run(state)  # padded, as it came back
+    assert (state.shape, first, second) == ((12, 1), 10, 20)
+    assert [run(rows(n))[1] for n in (12, 10, 12, 11)] == [12, 10, 12, 11]
+    with pytest.raises(partir.PartitionError, match=r"may be \(1[01], 1\), padded, or"):
+        run(run(rows(10))[0])
+    alone = run.partitioned(rows(10)).compile()
+    assert alone(alone(rows(10))[0])[1] == 20
+    with pytest.raises(partir.PartitionError, match="partitioned for"):
+        alone(rows(12))
+
+
 def test_it_is_recorded(tmp_path: Any) -> None:
     x, w = normal(0, 10, 3), normal(1, 3, 5)
     tactic = ManualPartition({"x": padded(0)}, axis="B", name="BP")

@@ -44,6 +44,8 @@ class Jitted:
         self._known: dict[Any, Partitioned] = {}
         self._compiled: dict[Any, Compiled] = {}
         self._warm: dict[Any, _Variants] = {}
+        # Whether one program's arrays are, if padded, as large as those of another.
+        self._unsure = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run on the mesh; partitions first if this signature is new."""
@@ -56,9 +58,10 @@ class Jitted:
         except (SignatureMiss, TypeError, ValueError):
             pass  # below every argument is checked: that finds out what is wrong
         call, arrays = flatten_call(self._parameters, args, kwargs)
-        compiled = self._compile(call)
-        key, leaves = self._quick(args, kwargs)
-        self._warm.setdefault(key, _Variants()).add(leaves, compiled)
+        compiled = self._compile(call, arrays)
+        if not self._unsure:
+            key, leaves = self._quick(args, kwargs)
+            self._warm.setdefault(key, _Variants()).add(leaves, compiled)
         return compiled.run_placed(arrays)
 
     def _quick(
@@ -77,8 +80,8 @@ class Jitted:
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
         """As `jax.jit(fn).lower`: a computation that can be compiled ahead of time."""
-        call, _ = flatten_call(self._parameters, args, kwargs)
-        return self._compile(call).lower(*args, **kwargs)
+        call, arrays = flatten_call(self._parameters, args, kwargs)
+        return self._compile(call, arrays).lower(*args, **kwargs)
 
     def _partition(self, call: Call) -> Partitioned:
         key = call.key, trace_settings(self._mesh)
@@ -94,25 +97,40 @@ class Jitted:
             )
         return self._known[key]
 
-    def _compile(self, call: Call) -> Compiled:
+    def _compile(self, call: Call, arrays: Sequence[Any]) -> Compiled:
         settings = trace_settings(self._mesh)
         key = call.key, settings
-        if key not in self._compiled:
-            found = self._padded(call, settings)
-            self._compiled[key] = found or self._partition(call).compile()
-        return self._compiled[key]
-
-    def _padded(self, call: Call, settings: Any) -> Compiled | None:
-        """The program for this call, if it is one whose arrays come padded."""
-        for (_, known), compiled in self._compiled.items():
-            if known == settings and compiled.fits(call):
-                return compiled
-        return None
+        alike = [c for (_, known), c in self._compiled.items() if known == settings]
+        padded = next((c for c in alike if c.fits_padded(call, arrays)), None)
+        if padded is not None and key in self._compiled:
+            raise PartitionError(_either(call, padded.call))
+        if padded is None and key not in self._compiled:
+            made = self._partition(call).compile()
+            self._compiled[key] = made
+            if any(c.fits_padded(call) or made.fits_padded(c.call) for c in alike):
+                self._unsure = True  # from now on every array is looked at
+                self._warm.clear()
+        return padded or self._compiled[key]
 
     def __repr__(self) -> str:
         """Function, mesh and schedule."""
         name = function_name(self._fn)
         return f"<partir.jit({name}) on {self._mesh}: {self._schedule.name}>"
+
+
+def _either(call: Call, other: Call) -> str:
+    """Why a call is refused whose arrays may be padded, or not."""
+    name, have, seen = next(
+        (name, a.shape, b.shape)
+        for name, a, b in zip(call.names, call.avals, other.avals, strict=True)
+        if a.shape != b.shape
+    )
+    return (
+        f'argument "{name}" of shape {have} lies on devices: it may be {seen}, padded, '
+        "or as large as it is, and this function has been called with both. Pass a "
+        "host array if it is as large, and call partir.partition(...).compile() with "
+        "what is padded"
+    )
 
 
 class _Variants:

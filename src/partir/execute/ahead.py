@@ -11,7 +11,7 @@ from partir.frontend.arguments import Call, flatten_call
 Run = Callable[[list[Any], Any], Any]
 """Runs an executable on the arrays of a call."""
 
-Seen = Callable[[Call], Call]
+Seen = Callable[[Call, list[Any]], Call]
 """A call as users see it, whose arrays may come padded."""
 
 
@@ -52,7 +52,7 @@ class Executable:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run on the devices."""
         given, arrays = flatten_call(self._interface.parameters, args, kwargs)
-        self._interface.require(self._seen(given))
+        self._interface.require(self._seen(given, arrays))
         return self._run(arrays, self._executable)
 
     def __getattr__(self, name: str) -> Any:

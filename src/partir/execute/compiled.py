@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 import jax
+import numpy as np
 from jax.sharding import NamedSharding
 
 from partir.errors import PartitionError
@@ -17,7 +18,7 @@ from partir.execute.ahead import Lowered
 from partir.execute.interface import Interface
 from partir.execute.jax_private import any_deleted
 from partir.execute.nans import raise_not_finite
-from partir.execute.placing import is_concrete, place
+from partir.execute.placing import is_concrete, is_placed, place
 from partir.execute.runner import Plan, SignatureMiss, jit_flat
 from partir.frontend.arguments import Call, flatten_call, quick_flatten, same_fixed
 
@@ -50,6 +51,7 @@ class Compiled:
         ]
         self._shardings = shardings[count:]
         self._uneven = plan.in_uneven[count:] or (None,) * len(self._shardings)
+        self._pads = any(self._uneven)
         self._fixed = interface.call.fixed
         self._donates = any(interface.call.donated)
         # Which arrays last came from elsewhere and had to be placed, the batch mostly.
@@ -82,27 +84,45 @@ class Compiled:
         except (SignatureMiss, TypeError, ValueError):
             pass  # below every argument is checked: that finds out what is wrong
         given, arrays = flatten_call(self._interface.parameters, args, kwargs)
-        self._interface.require(self.as_seen(given))
+        self._interface.require(self.as_seen(given, arrays))
         return self.run_placed(arrays)
 
-    def fits(self, given: Call) -> bool:
-        """Whether this program serves a call, whose arrays may come padded."""
-        return self.as_seen(given).key == self._interface.call.key
+    @property
+    def call(self) -> Call:
+        """The call that this program is for."""
+        return self._interface.call
 
-    def as_seen(self, given: Call) -> Call:
-        """A call in which arrays that come padded count as those that users see."""
-        if not any(self._uneven) or len(given.avals) != len(self._uneven):
+    def fits_padded(self, given: Call, arrays: Sequence[Any] | None = None) -> bool:
+        """Whether this program serves a call of which some arrays come padded.
+
+        Without arrays: whether it would, if those lay on devices.
+        """
+        seen = self.as_seen(given, arrays)
+        return seen is not given and seen.key == self.call.key
+
+    def as_seen(self, given: Call, arrays: Sequence[Any] | None) -> Call:
+        """A call in which arrays that come padded count as those that users see.
+
+        Such arrays lie on devices: one from elsewhere is as large as it is.
+        """
+        if not self._pads or len(given.avals) != len(self._uneven):
             return given
-        pairs = zip(given.avals, self._interface.call.avals, self._uneven, strict=True)
-        avals = tuple(
-            own if uneven is not None and have.shape == uneven.padded else have
-            for have, own, uneven in pairs
-        )
-        return replace(given, avals=avals)
+        avals = list(given.avals)
+        for number, uneven in enumerate(self._uneven):
+            larger = uneven is not None and avals[number].shape == uneven.padded
+            if larger and (arrays is None or is_placed(arrays[number])):
+                avals[number] = self.call.avals[number]
+        same = all(a is b for a, b in zip(avals, given.avals, strict=True))
+        return given if same else replace(given, avals=tuple(avals))
 
     def run(self, leaves: Sequence[Any]) -> Any:
         """Run on the leaves of a call that fits; jax's own fast path."""
         arrays = leaves if not self._fixed else self._without_fixed(leaves)
+        if self._pads and len(arrays) == len(self._uneven):
+            for array, uneven in zip(arrays, self._uneven, strict=True):
+                larger = uneven is not None and np.shape(array) == uneven.padded
+                if larger and not is_placed(array):
+                    raise SignatureMiss
         return self._run(self._place_loose(arrays) if self._loose else arrays)
 
     def run_placed(self, arrays: Sequence[Any], executable: Any = None) -> Any:
@@ -180,8 +200,8 @@ class Compiled:
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """As `jax.jit(...).lower`; shapes will do for arrays."""
-        given, _ = flatten_call(self._interface.parameters, args, kwargs)
-        self._interface.require(self.as_seen(given))
+        given, arrays = flatten_call(self._interface.parameters, args, kwargs)
+        self._interface.require(self.as_seen(given, arrays))
         return self.lower_abstract()
 
     def lower_abstract(self) -> Lowered:

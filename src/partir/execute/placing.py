@@ -85,6 +85,13 @@ def is_concrete(leaf: Any) -> bool:
     return isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
 
 
+def is_placed(leaf: Any) -> bool:
+    """Whether an array lies on devices by somebody's wish: ours, mostly."""
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        return leaf.sharding is not None
+    return isinstance(leaf, jax.core.Tracer) or (is_concrete(leaf) and leaf.committed)
+
+
 def place(
     name: str, leaf: Any, wanted: NamedSharding, uneven: Uneven | None = None
 ) -> Any:
