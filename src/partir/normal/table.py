@@ -14,6 +14,7 @@ from partir.normal.padded_windows import (
 )
 from partir.normal.rotations import cut_rolled, roll_slices
 from partir.normal.shifts import join_edges
+from partir.normal.split_slices import slice_before_reshape
 from partir.normal.unmerged import (
     unmerge_contracted,
     unmerge_product,
@@ -31,7 +32,12 @@ FORMS: dict[str, tuple[Rewrite, ...]] = {
     "stablehlo.reduce": (unmerge_reduced,),
     "stablehlo.reduce_window": (pad_reduction,),
     "stablehlo.reshape": (unmerge_product,),
-    "stablehlo.slice": (join_edges, cut_rolled, pad_pool_gradient),
+    "stablehlo.slice": (
+        join_edges,
+        cut_rolled,
+        pad_pool_gradient,
+        slice_before_reshape,
+    ),
 }
 """By the op that is looked at, the last of those that become one."""
 

@@ -20,7 +20,7 @@ from partir.normal.products import (
 from partir.rules.identities import UNMERGED, cites
 from partir.rules.shape import matching_groups
 
-_BETWEEN = "add convert divide maximum minimum multiply subtract".split()
+BETWEEN = "add convert divide maximum minimum multiply subtract".split()
 _MOST = 4  # ops between a product and the reshape back
 
 
@@ -128,7 +128,7 @@ def _chain(draft: Draft, value: int) -> list[Op] | None:
     """Ops from a value up to the product that it is made of, nobody else reading."""
     chain: list[Op] = []
     while len(chain) <= _MOST:
-        maker = draft.maker(value, "dot_general", *_BETWEEN)
+        maker = draft.maker(value, "dot_general", *BETWEEN)
         if maker is None or not draft.has_one_reader(value):
             return None
         chain.append(maker)

@@ -292,6 +292,11 @@ UNMERGED = _identity(
     "any type; what reshapes merge before a product is what they split behind it, or "
     "what it, or another reduction, takes together, in the same order",
 )
+SET_APART = _identity(
+    "set apart",
+    "slice(reshape x) = reshape(slice x)",
+    "any type; a slice of the first of the dimensions that one was split into",
+)
 TAKEN = _identity(
     "taken",
     "case(constant) = its branch",
