@@ -76,6 +76,23 @@ def test_one_op_that_is_not_associative_is_not_joined() -> None:
     assert not is_associative(powers.lambdas[0])
 
 
+def test_a_counterexample_is_looked_for() -> None:
+    """What comes behind a nan wins over what was before it: the order counts."""
+
+    def careless(a: Any, b: Any) -> Any:
+        larger = a[0] > b[0]
+        return jnp.where(larger, a[0], b[0]), jnp.where(larger, a[1], b[1])
+
+    assert not is_associative(pairs(careless))
+    assert not is_associative(pairs(lambda a, b: (a[0] * 2 + b[0], a[1])))
+    assert is_associative(pairs(lambda a, b: (a[0] * b[0], b[0] * a[1] + b[1])))
+    for x in (X, X.astype(np.int32)):
+        body = reduction(lambda x: jnp.argmax(x, axis=1), x).lambdas[0]
+        assert is_associative(body)
+        body = reduction(lambda x: jnp.argmin(x, axis=1), x).lambdas[0]
+        assert is_associative(body)
+
+
 def test_only_tiles_in_the_order_of_elements_are_joined() -> None:
     def affine(a: Any, b: Any) -> Any:
         return a[0] * b[0], b[0] * a[1] + b[1]

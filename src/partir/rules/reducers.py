@@ -16,6 +16,7 @@ from itertools import product
 from partir.ir.core import Lambda, Op, Signature
 from partir.ir.source import Location
 from partir.ir.types import TensorType, tensor
+from partir.rules.associative import has_counterexample
 from partir.rules.monoids import OPS, adding, identity
 
 _ASSOCIATIVE = frozenset((*OPS.values(), "stablehlo.xor"))
@@ -29,7 +30,7 @@ UNORDERED = 2  # how a nan compares
 
 
 def is_associative(body: Lambda) -> bool:
-    """Whether it may be; one op of two arguments is known, more than one is trusted."""
+    """Whether it may be: no single op and no three numbers show otherwise."""
     if any(not type_.tensor for type_ in body.types):
         return False
     arguments = set(body.arguments)
@@ -40,7 +41,7 @@ def is_associative(body: Lambda) -> bool:
                 return False
             if op.kind == OPS["sum"] and not adding(body.types[op.results[0]].dtype):
                 return False
-    return True
+    return not has_counterexample(body)
 
 
 def from_nothing(body: Lambda) -> Lambda:
