@@ -153,3 +153,18 @@ def test_bubbles_are_the_idle_share_of_the_loops() -> None:
         return jax.lax.scan(lambda p, _: (step(p, x, y)[0], None), params, None, 3)[0]
 
     assert estimate(accumulated).bubble_seconds > 2.5 * few.bubble_seconds
+
+
+def test_zero_leaves_the_layers_of_a_stage_alone() -> None:
+    """Stages are taken: the first dimension that divides is one of the weights' own."""
+    stages = partir.ManualPartition({"params/*": 0}, axis="S", name="stages")
+    first = {"params/*": partir.FIRST_DIVISIBLE_DIM}
+    zero = partir.ManualPartition(first, axis="B", name="Z3")
+    step, args = gradient_step(partir.pipelined(body, 4, 8)), arguments(16)
+    done = partir.partition(
+        step, {"S": 4, "B": 2}, [stages, zero], args=args, carry=CARRY
+    )
+    assert done.in_specs[0] == dict.fromkeys(("up", "down"), jax.P("S", "B"))
+    # Where stages are left, they are as good as any.
+    few = partir.partition(step, {"S": 2, "B": 2}, [stages, zero], args=args)
+    assert few.in_specs[0]["up"] == jax.P(("S", "B"))

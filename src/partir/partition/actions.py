@@ -140,12 +140,20 @@ class Partition(Requirements):
         del self.actions[actions:], self.found[found:], self.notes[notes:]
         self._propagated = list(propagated)
 
-    def scanned_dims(self, value: Value) -> tuple[int, ...]:
-        """Dimensions that a loop indexes one slice at a time (stacked layers)."""
-        scanned = self.state.graph.scanned
-        return tuple(
-            d for d, n in enumerate(value.dims) if (value.number, n) in scanned
-        )
+    def scanned_dims(self, value: Value, axis: str) -> tuple[int, ...]:
+        """Dimensions that a loop indexes one slice at a time (stacked layers).
+
+        Also those whose tiles over one more axis would be such slices.
+        """
+        graph, size = self.state.graph, self.mesh[axis]
+
+        def stepped(dim: int, number: int) -> bool:
+            outside = graph.stacked.get((value.number, number))
+            tiles = value.shape[dim] // max(value.local_shape[dim], 1) * size
+            inner = outside is not None and outside % tiles != 0
+            return inner or (value.number, number) in graph.scanned
+
+        return tuple(d for d, n in enumerate(value.dims) if stepped(d, n))
 
     def note(self, text: str) -> None:
         """Say something of this tactic to whoever reads the partition."""

@@ -16,6 +16,7 @@ from partir.partition.scanned_dims import (
     ValueDims,
     find_redirects,
     find_scanned,
+    find_stacked,
 )
 from partir.rules.elementwise import TIE
 from partir.rules.nest import nest_of
@@ -98,6 +99,11 @@ class Graph:
     def scanned(self) -> ValueDims:
         """(value, dimension) pairs that a loop indexes one slice at a time."""
         return find_scanned(self)
+
+    @cached_property
+    def stacked(self) -> dict[tuple[int, int], int]:
+        """Of (value, dimension) pairs with a scanned part, what is outside of it."""
+        return find_stacked(self)
 
     @cached_property
     def pairs(self) -> tuple[Group, ...]:

@@ -7,6 +7,7 @@ is reshaped to microbatches for a loop, the axis goes to what is within a microb
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -57,6 +58,27 @@ def find_scanned(graph: GraphLike) -> ValueDims:
         for dim in dims
     }
     return _spread(graph, seeds)
+
+
+def find_stacked(graph: GraphLike) -> dict[tuple[int, int], int]:
+    """Dimensions split into parts of which a loop steps through an inner one.
+
+    With them, the size of what is outside of it: only that many tiles are good for
+    anything (stages of a pipeline, each with its layers).
+    """
+    seeds: dict[int, ValueDims] = {}
+    for node, signature in enumerate(graph.signatures if graph.scanned else ()):
+        for operand_dim, parts in split_dims(signature):
+            sizes = [signature.results[0].shape[dim] for dim in parts]
+            for place, dim in enumerate(parts):
+                if place and (graph.results[node][0], dim) in graph.scanned:
+                    seed = (graph.operands[node][0], operand_dim)
+                    seeds.setdefault(math.prod(sizes[:place]), set()).add(seed)
+    outer: dict[tuple[int, int], int] = {}
+    for size, pairs in seeds.items():
+        for pair in _spread(graph, pairs):
+            outer[pair] = math.gcd(size, outer.get(pair, size))
+    return outer
 
 
 def find_redirects(graph: GraphLike) -> dict[int, Redirect]:

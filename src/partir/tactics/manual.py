@@ -197,7 +197,7 @@ class ManualPartition:
 
     def _first_divisible(self, partition: Partition, value: Value) -> None:
         size = partition.mesh[self.axis]
-        scanned = partition.scanned_dims(value)
+        scanned = partition.scanned_dims(value, self.axis)
         for dim, left in enumerate(value.local_shape):
             if value.decided(self.axis):
                 break
