@@ -147,3 +147,15 @@ def test_numbers_that_are_none_and_zeros(mesh: dict[str, int]) -> None:
         return [FUNCTIONS[name](x) for name in names]
 
     partitioned(some, mesh, odd_values())
+
+
+def test_gradients_of_what_was_found() -> None:
+    """Through the largest few and the largest one, tiled as the argument is."""
+
+    def loss(x: Array) -> Array:
+        best, _ = lax.top_k(x.swapaxes(1, 2), 5)
+        found = jnp.take_along_axis(x, jnp.argmax(x, 1)[:, None], 1)
+        return jnp.sum(jnp.sin(best)) + jnp.sum(jnp.cos(found))
+
+    record = partitioned(jax.grad(loss), {"X": 2, "Y": 3}, values())
+    assert record.spmd_text().count("all_gather join") == 4
