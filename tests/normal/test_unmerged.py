@@ -140,3 +140,23 @@ def test_ties_of_barriers_keep_their_owner() -> None:
     assert {program.ops[owner].kind for owner in owners if owner is not None} == {
         "stablehlo.optimization_barrier"
     }
+
+
+def test_a_product_stays_out_of_the_loop_that_reads_it() -> None:
+    """What is reshaped in every step is computed once."""
+
+    def function(x: Array, w: Array) -> Array:
+        made = x.reshape(8, 6) @ w
+
+        def step(carry: Array, _: None) -> tuple[Array, None]:
+            return carry * 2 + made.reshape(2, 4, 8), None
+
+        return jax.lax.scan(step, jnp.zeros((2, 4, 8), x.dtype), None, length=3)[0]
+
+    program = normal(function, X, W)
+    inside = {n for op in program.ops for region in op.regions for n in region.ops}
+    products = [
+        n for n, op in enumerate(program.ops) if op.signature.name == "dot_general"
+    ]
+    assert products
+    assert inside.isdisjoint(products)

@@ -42,6 +42,7 @@ class Draft:
                 self._readers[value] = self._readers.get(value, 0) + 1
         self._tagged = frozenset(tag.value for tag in program.tags)
         self._kept = self._tagged.union(_named_outside(program))
+        self._inward = frozenset(_read_from_outside(program))
         self._before: dict[int, list[int]] = {}
         self._gone: set[int] = set()
         self._changed = False
@@ -56,8 +57,9 @@ class Draft:
         return op
 
     def has_one_reader(self, value: int) -> bool:
-        """Whether nobody else needs it."""
-        return self._readers.get(value) == 1 and value not in self._kept
+        """Whether nobody else needs it, nor the one again and again, in a loop."""
+        alone = self._readers.get(value) == 1 and value not in self._kept
+        return alone and value not in self._inward
 
     def same(self, left: int, right: int) -> bool:
         """Whether two values are certainly equal: one value, or one number."""
@@ -167,3 +169,14 @@ def _named_outside(program: Program) -> Iterator[int]:
     for op in program.ops:
         for region in op.regions:
             yield from region.results
+
+
+def _read_from_outside(program: Program) -> Iterator[int]:
+    """Values that loops and branches read without having made them."""
+    for op in program.ops:
+        for region in op.regions:
+            made = set(region.arguments)
+            for number in region.ops:
+                inner = program.ops[number]
+                yield from (value for value in inner.operands if value not in made)
+                made.update(inner.results)
