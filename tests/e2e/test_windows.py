@@ -302,3 +302,18 @@ def test_an_uneven_argument_is_whole_and_cut_for_nothing() -> None:
     assert record.in_specs[1] == jax.sharding.PartitionSpec()
     assert record.collectives["all_reduce"] == sum(record.collectives.values()) == 1
     np.testing.assert_allclose(record.compile()(x, y), function(x, y), rtol=1e-12)
+
+
+def test_gradients_of_pools_that_leave_some_out() -> None:
+    """Windows of one row, every other: no window makes the rows between."""
+
+    def pooled(x: Array) -> Array:
+        starts = lax.reduce_window(
+            x, -jnp.inf, lax.max, (1, 1), (2, 1), ((1, 1), (0, 0))
+        )
+        return jnp.sum(jnp.sin(starts))
+
+    x = np.random.default_rng(0).normal(size=(8, 3))
+    tiled = partir.ManualPartition({"x": 0}, axis="X", name="rows")
+    p = partir.partition(jax.grad(pooled), {"X": 2}, [tiled], args=(x,))
+    np.testing.assert_allclose(p.compile()(x), jax.grad(pooled)(x), rtol=1e-6)

@@ -225,7 +225,7 @@ def pooling_windows(op: Signature) -> list[Window]:
 def select_and_scatter(op: Signature) -> Iterator[Factor]:
     """``(~i), (~i), () -> (i)``; in tiles where windows are side by side.
 
-    Else a tile is made of all windows that reach into it.
+    Else a tile is made of all windows that reach into it, which then cover it.
     """
     whole, source = op.operands[0].shape, op.operands[1].shape
     for dim, window in enumerate(pooling_windows(op)):
@@ -235,7 +235,8 @@ def select_and_scatter(op: Signature) -> Iterator[Factor]:
             yield Factor(source[dim], (dim, dim, None), (dim,))
             continue
         fill, adds = never_chosen(op), _adds(op.lambdas[1], op.operands[1].dtype)
-        if fill is None or not adds or whole[dim] % window.stride:
+        covers = whole[dim] % window.stride == 0 and window.size >= window.stride
+        if fill is None or not adds or not covers:
             continue
         first, last = _sources(window)
         read = (first * window.stride - window.low, (last - first) * window.stride)
