@@ -141,6 +141,8 @@ def test_messages() -> None:
         p.compile()(on_device, w)
     with pytest.raises(partir.PartitionError, match="partitioned for"):
         p.compile()(x[:7], w)
+    with pytest.raises(partir.PartitionError, match="all that a call of means"):
+        p.unpadded((x, w))
 
 
 @pytest.mark.parametrize("parts", [(4,), (2, 3), (3, 2, 2)])

@@ -22,7 +22,7 @@ from partir.execute.placing import device_mesh, shard_leaf
 from partir.execute.runner import Plan
 from partir.execute.types import jax_struct
 from partir.execute.uneven import Uneven, resized
-from partir.frontend.arguments import flatten_call
+from partir.frontend.arguments import flatten_call, merge_fixed
 from partir.frontend.bytecode import to_bytecode
 from partir.frontend.leaves import abstract
 from partir.frontend.parameters import Options
@@ -280,11 +280,17 @@ class Partitioned:
 
         Only results that succeed arguments which a tactic pads come back padded.
         """
+        outputs = self._interface.outputs
         leaves, tree = jax.tree_util.tree_flatten(results)
-        made = [
-            leaf if uneven is None else uneven.cut(leaf)
-            for leaf, uneven in zip(leaves, self._out_uneven, strict=True)
-        ]
+        if tree != outputs.tree:
+            raise PartitionError(
+                f"unpadded takes all that a call of {self.program.name} returned, a "
+                f"tree like {outputs.tree}; got {tree}"
+            )
+        fixed = tuple((position, None) for position, _ in outputs.fixed)
+        cuts = merge_fixed(self._out_uneven, fixed)
+        pairs = zip(leaves, cuts, strict=True)
+        made = [leaf if cut is None else cut.cut(leaf) for leaf, cut in pairs]
         return jax.tree_util.tree_unflatten(tree, made)
 
     @cached_property

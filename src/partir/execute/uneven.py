@@ -17,6 +17,7 @@ import numpy as np
 
 from partir.mesh import Mesh
 from partir.rules.nest import Tiling
+from partir.rules.reach import tile_sizes
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Uneven:
         """The shape of the array as it lies on the devices."""
         sizes = list(self.shape)
         for dim, parts in self.dims:
-            sizes[dim] = _padded_size(sizes[dim], parts)
+            sizes[dim] = tile_sizes(sizes[dim], parts)[-1] * math.prod(parts)
         return tuple(sizes)
 
     def pad(self, array: Any) -> Any:
@@ -56,12 +57,6 @@ class Uneven:
         for dim, parts in self.dims:
             array = _cut(array, dim, self.shape[dim], parts)
         return array
-
-
-def _padded_size(size: int, parts: tuple[int, ...]) -> int:
-    for part in parts:
-        size = -(-size // part)
-    return size * math.prod(parts)
 
 
 def _pad(array: Any, dim: int, parts: tuple[int, ...]) -> Any:

@@ -64,17 +64,9 @@ class Propagation:
         """Visit these nodes and what changes behind them; returns those that wait."""
         state, graph, order = self.state, self.state.graph, self.state.graph.order
         chosen, fresh = state.chosen[self.axis], state.dirty[self.axis]
-        seen, homes, redirects = (
-            state.seen[self.axis],
-            state.homes[self.axis],
-            graph.redirects,
-        )
-        operands, results, nests, size = (
-            graph.operands,
-            graph.results,
-            state.nests,
-            self.size,
-        )
+        seen, homes = state.seen[self.axis], state.homes[self.axis]
+        operands, results, redirects = graph.operands, graph.results, graph.redirects
+        nests, size = state.nests, self.size
         heap = [order.of[node] for node in frontier]
         heapify(heap)
         waiting: set[int] = set()

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from partir.ir.core import Lambda, Op
+from partir.ir.core import Lambda, Op, Signature
 
 _MOST = 50_000  # triples
 _DIRECTION = re.compile(r"comparison_direction (\w+)")
@@ -98,14 +98,22 @@ def _computed(op: Op, operands: list[np.ndarray]) -> np.ndarray | None:
     if name == "select":
         return np.where(operands[0], operands[1], operands[2])
     if name == "compare":
-        found = _DIRECTION.search(op.signature.attrs["comparison_direction"])
-        total = "TOTALORDER" in op.signature.attrs.get("compare_type", "")
-        if found is None or total:
+        direction = direction_of(op.signature)
+        if direction is None:
             return None
-        made: np.ndarray = _COMPARED[found.group(1)](*operands)
+        made: np.ndarray = _COMPARED[direction](*operands)
         return made
     function: Any = _NUMPY.get(name)
     return None if function is None else function(*operands)
+
+
+def direction_of(compare: Signature) -> str | None:
+    """``GT`` and the like; None if nan and zeros with a sign have an order too."""
+    if "TOTALORDER" in compare.attrs.get("compare_type", ""):
+        return None
+    found = _DIRECTION.search(compare.attrs["comparison_direction"])
+    assert found is not None
+    return found.group(1)
 
 
 def _same(one: np.ndarray, other: np.ndarray) -> bool:

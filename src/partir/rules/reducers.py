@@ -8,7 +8,6 @@ nothing: each element comes with a mark that it is one.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import cache
 from itertools import product
@@ -16,12 +15,11 @@ from itertools import product
 from partir.ir.core import Lambda, Op, Signature
 from partir.ir.source import Location
 from partir.ir.types import TensorType, tensor
-from partir.rules.associative import has_counterexample
+from partir.rules.associative import direction_of, has_counterexample
 from partir.rules.monoids import OPS, adding, identity
 
 _ASSOCIATIVE = frozenset((*OPS.values(), "stablehlo.xor"))
 _BOOLEAN = tensor((), "i1")
-_DIRECTION = re.compile(r"comparison_direction (\w+)")
 
 Symbol = tuple[str, int] | bool
 """The start or an element, with its place among the operands; or what is decided."""
@@ -183,11 +181,9 @@ def _sign(one: Symbol, other: Symbol, case: tuple[int, ...]) -> int | None:
 
 
 def _compared(signature: Signature, sign: int) -> bool | None:
-    if "TOTALORDER" in signature.attrs.get("compare_type", ""):
+    direction = direction_of(signature)
+    if direction is None:
         return None
-    found = _DIRECTION.search(signature.attrs["comparison_direction"])
-    assert found is not None
-    direction = found.group(1)
     if sign == UNORDERED:
         return direction == "NE"
     holds = {"LT": -1, "EQ": 0, "GT": 1}
