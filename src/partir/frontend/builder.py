@@ -26,6 +26,7 @@ from partir.ir.core import (
     Tag,
     Tie,
 )
+from partir.ir.garbage import collection_paused
 from partir.ir.source import Location
 from partir.ir.types import TensorType
 from partir.normal.table import normalized
@@ -354,6 +355,7 @@ class Builder:
 
     # The end
 
+    @collection_paused
     def finish(
         self,
         arguments: Sequence[Port],

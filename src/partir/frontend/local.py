@@ -55,13 +55,12 @@ def is_local(kind: str, attrs: dict[str, str], lambdas: Sequence[Lambda]) -> boo
     """Whether an op outside a shard_map means something on one device of many only."""
     if kind in _TRANSFERS:
         return attrs.get("is_host_transfer") != "true"
-    return kind in _LOCAL or (
-        kind != MANUAL
-        and any(
-            is_local(op.kind, op.signature.attrs, op.signature.lambdas)
-            for region in lambdas
-            for op in region.ops
-        )
+    if kind in _LOCAL or not lambdas:
+        return kind in _LOCAL
+    return kind != MANUAL and any(
+        is_local(op.kind, op.signature.attrs, op.signature.lambdas)
+        for region in lambdas
+        for op in region.ops
     )
 
 

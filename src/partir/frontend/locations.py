@@ -38,6 +38,9 @@ class Locations:
 
     def read(self, location: Any) -> Location:
         """The source place of an op."""
+        if self._caller is _NOWHERE and is_line(location):
+            # Every line of a text is a place of its own, not worth remembering.
+            return Location("", location.filename, location.start_line)
         # The caller is kept alive by `_known` itself.
         key = (location.attr, id(self._caller), self._inside_borrowed)
         found = self._known.get(key)

@@ -53,9 +53,11 @@ class Reader:
 
     def attrs(self, op: Any) -> dict[str, str]:
         """An op's attributes in MLIR's spelling, less layouts."""
-        found = {}
+        found: dict[str, str] = {}
         known = self._attrs
         attributes = op.attributes
+        if not len(attributes):
+            return found
         for name in attributes:
             if name in _LAYOUTS:
                 continue

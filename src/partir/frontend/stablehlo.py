@@ -26,6 +26,13 @@ _TRANSPARENT_CALLS = frozenset({"Sharding", "annotate"})
 _MANUAL_CALLS = frozenset({"SPMDFullToShardShape", "SPMDShardToFullShape"})
 _CONTROL = frozenset({"stablehlo.while", "stablehlo.case", "stablehlo.if"})
 _SYMBOLS = frozenset({"sdy.mesh"})
+_SPECIAL = (
+    _CONTROL
+    | _SYMBOLS
+    | TRANSPARENT
+    | {"func.call", "stablehlo.composite", "stablehlo.custom_call"}
+    | {"sdy.named_computation", "sdy.sharding_group"}
+)
 _PLACE = re.compile(r'loc\("-":(\d+):(\d+)\)')
 
 
@@ -119,7 +126,9 @@ class _Importer(Reader):
         return ()
 
     def op(self, op: Any, name: str, env: dict[Any, int]) -> None:
-        if name == "func.call":
+        if name not in _SPECIAL:
+            self.plain(op, name, env)
+        elif name == "func.call":
             self.inline(op, self.callee(op, "callee"), env)
         elif name == "stablehlo.composite":
             self.inline(op, self.callee(op, "decomposition"), env)
@@ -132,7 +141,7 @@ class _Importer(Reader):
             self._constrain(op, env)
         elif name == "sdy.sharding_group":
             self.builder.note(f"{name} left out")
-        elif name not in _SYMBOLS:
+        elif name not in _SYMBOLS:  # a custom call that means something
             self.plain(op, name, env)
 
     def _constrain(self, op: Any, env: dict[Any, int]) -> None:
@@ -175,13 +184,13 @@ class _Importer(Reader):
 
     def plain(self, op: Any, name: str, env: dict[Any, int]) -> None:
         operands = tuple([env[v] for v in op.operands])
-        results = op.results
+        results = list(op.results)
         types = tuple([self.type(r.type) for r in results])
         attrs = self.attrs(op)
         if name == MANUAL:
             attrs[MESH] = self.mesh_text(attrs["in_shardings"] + attrs["out_shardings"])
         location = self.locations.read(op.location)
-        closed = len(op.regions) or CALLED in op.attributes
+        closed = CALLED in attrs or len(op.regions)
         lambdas = self.lambdas(op, name) if closed else ()
         if is_local(name, attrs, lambdas):
             raise local_refusal(name, location)

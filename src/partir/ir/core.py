@@ -25,10 +25,13 @@ class Signature:
     Interned: equal signatures are one object, so caches key on identity.
     """
 
-    __slots__ = ("attrs", "cache", "key", "kind", "lambdas", "operands", "results")
+    __slots__ = (
+        *("attrs", "cache", "key", "kind", "lambdas", "name", "operands", "results"),
+    )
     _known: ClassVar[dict[tuple[Any, ...], Signature]] = {}
 
     kind: str
+    name: str  # kind without its dialect: ``dot_general``
     attrs: dict[str, str]
     lambdas: tuple[Lambda, ...]
     operands: tuple[TensorType, ...]
@@ -50,7 +53,8 @@ class Signature:
         found = cls._known.get(key)
         if found is None:
             found = cls._known[key] = cls.__new__(cls)
-            found.kind, found.attrs, found.lambdas = kind, dict(attrs), lambdas
+            found.kind, found.name = kind, kind.rpartition(".")[2]
+            found.attrs, found.lambdas = dict(attrs), lambdas
             found.operands, found.results = operands, results
             found.key, found.cache = key, {}
         return found
@@ -59,11 +63,6 @@ class Signature:
     def known(cls) -> tuple[Signature, ...]:
         """All that were made so far."""
         return tuple(cls._known.values())
-
-    @property
-    def name(self) -> str:
-        """Kind without its dialect: ``dot_general``."""
-        return self.kind.rpartition(".")[2]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by content, so that the copy is interned where it arrives."""

@@ -50,15 +50,22 @@ class Frame(NamedTuple):
 class Location:
     """The innermost line that is the user's own, and jax's name stack there.
 
-    `frames` is the whole stack, innermost first, with the lines of frameworks. Where
-    every line is a framework's, `file` and `line` are the innermost of those.
+    `stack` is empty where the line is all there is. Where every line is a framework's,
+    `file` and `line` are the innermost of those.
     """
 
     function: str = ""
     file: str = ""
     line: int = 0
     path: str = ""
-    frames: tuple[Frame, ...] = field(default=(), compare=False, repr=False)
+    stack: tuple[Frame, ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def frames(self) -> tuple[Frame, ...]:
+        """The whole stack, innermost first, with the lines of frameworks."""
+        if self.stack or not self.file:
+            return self.stack
+        return (Frame(self.function, self.file, self.line),)
 
     @property
     def scope(self) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
 from partir.ir.core import Lambda, Op, Program, Region, Signature
@@ -33,19 +35,17 @@ class Draft:
         self.program = program
         self.types = list(program.types)
         self.splats = program.splats
-        self._makers: dict[int, Op] = {}
-        self._readers: dict[int, int] = {}
-        for op in program.ops:
-            if len(op.results) == 1 and not op.regions:
-                self._makers[op.results[0]] = op
-            for value in op.operands:
-                self._readers[value] = self._readers.get(value, 0) + 1
+        ops = program.ops
+        self._makers = {
+            op.results[0]: op for op in ops if len(op.results) == 1 and not op.regions
+        }
+        self._readers = Counter(chain.from_iterable([op.operands for op in ops]))
         self._tagged = frozenset(tag.value for tag in program.tags)
         self._kept = self._tagged.union(_named_outside(program))
         self._inward = frozenset(_read_from_outside(program))
         self._before: dict[int, list[int]] = {}
         self._gone: set[int] = set()
-        self._changed = False
+        self._new: set[int] = set()  # values that another op makes now
 
     # What forms ask
 
@@ -80,7 +80,7 @@ class Draft:
     def replace(self, op: Op, form: Form) -> None:
         """Make an op's result by this form instead."""
         self._make(form, op.results[0], op)
-        self._changed = True
+        self._new.add(op.results[0])
         for value in op.operands:
             self._release(value)
 
@@ -91,7 +91,7 @@ class Draft:
         location = form.location or like.location
         self._makers[value] = Op(signature, form.operands, (value,), location)
         for operand in form.operands:
-            self._readers[operand] = self._readers.get(operand, 0) + 1
+            self._readers[operand] += 1
 
     def _release(self, value: int) -> None:
         """One reader less; without any, what makes it goes too."""
@@ -113,7 +113,7 @@ class Draft:
 
     def finish(self) -> Program:
         """The program, ops numbered in their order again."""
-        if not self._changed:
+        if not self._new:
             return self.program
         numbers: dict[int, int] = {}  # of ops that stay, which ties may name
         ops: list[Op | None] = []
@@ -134,6 +134,7 @@ class Draft:
         self, region: Region, ops: list[Op | None], numbers: dict[int, int]
     ) -> Region:
         placed = []
+        touched = self._new | self._gone
         for old in region.ops:
             op = self.program.ops[old]
             first = len(ops)
@@ -143,21 +144,20 @@ class Draft:
                 inner = tuple([self._region(r, ops, numbers) for r in op.regions])
                 ops[first] = op._replace(regions=inner)
                 placed.append(first)
-                continue
-            ops += self._instead_of(op)
-            numbers[old] = len(ops) - 1  # itself comes last
-            placed += range(first, len(ops))
+            elif len(op.results) != 1 or op.results[0] not in touched:
+                numbers[old] = first
+                ops.append(op)
+                placed.append(first)
+            else:
+                ops += self._instead_of(op.results[0])
+                numbers[old] = len(ops) - 1  # itself comes last
+                placed += range(first, len(ops))
         return Region(region.arguments, tuple(placed), region.results)
 
-    def _instead_of(self, op: Op) -> list[Op]:
+    def _instead_of(self, value: int) -> list[Op]:
         """What stands where an op was: what was put before it, then itself."""
-        if len(op.results) != 1:
-            return [op]
-        value, gone = op.results[0], self._gone
-        before = self._before.get(value)
-        if before is None:
-            return [] if value in gone else [self._makers[value]]
-        return [self._makers[v] for v in (*before, value) if v not in gone]
+        values = (*self._before.get(value, ()), value)
+        return [self._makers[v] for v in values if v not in self._gone]
 
 
 def _named_outside(program: Program) -> Iterator[int]:
