@@ -54,17 +54,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def checked_partitions() -> Iterator[None]:
     """Whatever a test partitions is well-formed after every tactic."""
-    from partir.api import pipeline
     from partir.partition.check import check
+    from partir.tactics import apply
 
     def apply_and_check(partition: Any, tactic: Any) -> None:
         apply_tactic(partition, tactic)
         check(partition.state)
 
-    apply_tactic = pipeline.apply_tactic
-    pipeline.apply_tactic = apply_and_check
+    apply_tactic = apply.apply_tactic
+    apply.apply_tactic = apply_and_check
     yield
-    pipeline.apply_tactic = apply_tactic
+    apply.apply_tactic = apply_tactic
 
 
 @pytest.fixture

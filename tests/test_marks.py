@@ -18,7 +18,7 @@ PACKAGES = sorted(
     if (path / "__init__.py").exists()
 )
 # Packages whose tests are not in a folder of their name.
-ELSEWHERE = {"api": "e2e", "execute": "e2e", "ir": "partition"}
+ELSEWHERE = {"execute": "e2e", "ir": "partition"}
 IMPORTED_AS = {"dm-haiku": "haiku"}
 
 

@@ -9,9 +9,9 @@ import pytest
 
 import partir
 from benchmarks.models import transformer
-from partir.api.pipeline import run_schedule
 from partir.errors import PartitionError
 from partir.partition.actions import Partition
+from partir.tactics.apply import apply_schedule, apply_tactic
 from partir.tactics.schedule import Schedule
 
 MESH = partir.Mesh({"A": 2, "B": 2, "C": 2})
@@ -66,8 +66,8 @@ def accepted(program: partir.Program, wishes: list[Wish]) -> tuple[Wish, ...]:
 
 
 def outcome(program: partir.Program, tactics: list[Wishes]) -> object:
-    partition, _ = run_schedule(program, MESH, Schedule(tactics))
-    state = partition.state
+    *_, last = apply_schedule(Schedule(tactics), Partition(program, MESH))
+    state = last.state
     return state.tilings, [nest.loops for nest in state.nests], state.conflicts
 
 
@@ -90,7 +90,7 @@ def test_a_later_tactic_undoes_nothing(program: partir.Program, seed: int) -> No
     first = accepted(program, random_wishes(program, rng))
     second = tuple(random_wishes(program, rng))
     tactics = [Wishes(first), Wishes(second, lenient=True)]
-    _, (before, after) = run_schedule(program, MESH, Schedule(tactics))
+    before, after = apply_schedule(Schedule(tactics), Partition(program, MESH))
     for old, new in zip(before.state.tilings, after.state.tilings, strict=True):
         assert all(n[: len(o)] == o for o, n in zip(old, new, strict=True))
     for old_nest, new_nest in zip(before.state.nests, after.state.nests, strict=True):
@@ -114,8 +114,6 @@ def test_undo_returns_to_the_mark(program: partir.Program) -> None:
 def test_a_tactic_that_raises_leaves_nothing_behind(program: partir.Program) -> None:
     partition = Partition(program, MESH)
     bad = Wishes((("tokens", 0, "A"), ("params/layer_0/w1", 7, "B")))
-    from partir.api.pipeline import apply_tactic
-
     with pytest.raises(PartitionError, match="out of range"):
         apply_tactic(partition, bad)
     assert not any(any(tiling) for tiling in partition.state.tilings)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypedDict, Unpack, overload
 
 from partir.api.accepted import DeviceLike, DevicesLike, MeshLike, ScheduleLike
 from partir.api.checks import require_arguments, require_platform
 from partir.api.jitted import Jitted, refuse_partitioned
 from partir.api.partitioned import Partitioned
-from partir.api.running import Running, partition_program, real_mesh
+from partir.api.pipeline import pipeline
+from partir.api.running import Running, real_mesh
+from partir.api.source import FunctionCall, Source, TracedProgram
 from partir.errors import PartitionError
-from partir.execute.interface import Interface
 from partir.frontend.arguments import flatten_call
-from partir.frontend.carry import carry_ties
 from partir.frontend.parameters import Options, Parameters
 from partir.frontend.trace import trace_call
 from partir.ir.core import Program
@@ -117,44 +116,36 @@ def partition(
         static_argnums, static_argnames, donate_argnums, donate_argnames
     )
     require_arguments(args, kwargs, more)
-    ours, fn = Mesh.of(mesh), None
-    if isinstance(fn_or_program, Program):
-        program = _with_options(fn_or_program, args, kwargs, options, carry)
-    elif callable(fn_or_program):
-        fn = refuse_partitioned(fn_or_program, "partition")
-        call, _ = flatten_call(Parameters.of(fn, options), args, kwargs or {})
-        program = trace_call(fn, call, ours, carry)
-    else:
-        raise PartitionError(
-            "partition takes a function or a Program from partir.trace or partir.load, "
-            f"got {type(fn_or_program).__name__}; then a mesh and a schedule"
-        )
+    ours = Mesh.of(mesh)
+    source = _source(fn_or_program, args, kwargs, options, carry)
     tactics = as_schedule(schedule)
     devices = real_mesh(mesh) if devices is None else devices
     running = Running(devices, compiler_options, strict, device)
-    return partition_program(program, ours, tactics, fn, options, running)
+    return pipeline(source, ours, tactics, running)
 
 
-def _with_options(
-    program: Program,
+def _source(
+    given: Any,
     args: Sequence[Any],
     kwargs: Mapping[str, Any] | None,
     options: Options,
     carry: Mapping[str, str] | None,
-) -> Program:
-    """A program's arguments are set; what is donated and carried can be said now."""
-    if args or kwargs or options.static_argnums or options.static_argnames:
-        raise PartitionError(
-            "a Program has its arguments already: leave out args, kwargs and static "
-            "arguments, or partition the function itself"
-        )
-    if carry is None and options == Options():
-        return program
-    made = Interface.of(program, None, options)
-    ports = program.arguments, program.results
-    ties = carry_ties(made.call, *ports, made.outputs.avals, carry)
-    inner = [tie for tie in program.ties if tie.owner is not None]
-    return replace(program, ties=(*inner, *ties))
+) -> Source:
+    if isinstance(given, Program):
+        if args or kwargs or options.static_argnums or options.static_argnames:
+            raise PartitionError(
+                "a Program has its arguments already: leave out args, kwargs and "
+                "static arguments, or partition the function itself"
+            )
+        return TracedProgram(given, options, carry)
+    if callable(given):
+        fn = refuse_partitioned(given, "partition")
+        call, _ = flatten_call(Parameters.of(fn, options), args, kwargs or {})
+        return FunctionCall(fn, call, options, carry)
+    raise PartitionError(
+        "partition takes a function or a Program from partir.trace or partir.load, "
+        f"got {type(given).__name__}; then a mesh and a schedule"
+    )
 
 
 class JitOptions(TypedDict, total=False):

@@ -11,14 +11,16 @@ import jax
 
 from partir.api.accepted import MeshLike, ScheduleLike
 from partir.api.partitioned import Partitioned
-from partir.api.running import Running, partition_program
+from partir.api.pipeline import pipeline
+from partir.api.running import Running
+from partir.api.source import FunctionCall
 from partir.errors import PartitionError
 from partir.execute.compiled import Compiled
 from partir.execute.runner import SignatureMiss
 from partir.frontend.arguments import Call, flatten_call, quick_flatten
 from partir.frontend.parameters import Options, Parameters
 from partir.frontend.signature import function_name
-from partir.frontend.trace import trace_call, trace_settings
+from partir.frontend.trace import trace_settings
 from partir.mesh import Mesh
 from partir.tactics.schedule import as_schedule
 
@@ -86,15 +88,9 @@ class Jitted:
     def _partition(self, call: Call) -> Partitioned:
         key = call.key, trace_settings(self._mesh)
         if key not in self._known:
-            program = trace_call(self._fn, call, self._mesh, self._carry)
-            self._known[key] = partition_program(
-                program,
-                self._mesh,
-                self._schedule,
-                self._fn,
-                self._options,
-                self._running,
-            )
+            source = FunctionCall(self._fn, call, self._options, self._carry)
+            asked = source, self._mesh, self._schedule, self._running
+            self._known[key] = pipeline(*asked)
         return self._known[key]
 
     def _compile(self, call: Call, arrays: Sequence[Any]) -> Compiled:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +11,9 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from partir.api.accepted import DeviceLike, DevicesLike
 from partir.api.overview import overview
-from partir.api.pipeline import Step, spec_axes
+from partir.api.running import Running
+from partir.api.source import Source, interface
+from partir.api.step import Step
 from partir.errors import PartitionError, nearest
 from partir.execute.callbacks import refuse_callbacks
 from partir.execute.compiled import Compiled
@@ -25,7 +26,6 @@ from partir.execute.uneven import Uneven, resized
 from partir.frontend.arguments import flatten_call, merge_fixed
 from partir.frontend.bytecode import to_bytecode
 from partir.frontend.leaves import abstract
-from partir.frontend.parameters import Options
 from partir.ir.core import Port, Program
 from partir.mesh import Mesh
 from partir.partition.actions import Partition
@@ -59,19 +59,15 @@ class Partitioned:
         self,
         partition: Partition,
         steps: list[Step],
-        *,
-        fn: Callable[..., Any] | None = None,
-        options: Options | None = None,
-        devices: DevicesLike | None = None,
-        compiler_options: Mapping[str, Any] | None = None,
+        source: Source,
+        running: Running,
     ) -> None:
         """Made by `partir.partition` and `partir.jit`."""
         self.program: Program = partition.program
         self.mesh: Mesh = partition.mesh
         self.steps: tuple[Step, ...] = tuple(steps)
         self._partition = partition
-        self._fn, self._options = fn, options or Options()
-        self._devices, self._compiler_options = devices, compiler_options
+        self._source, self._running = source, running
 
     @property
     def partition_record(self) -> Partition:
@@ -208,7 +204,7 @@ class Partitioned:
 
     @cached_property
     def _interface(self) -> Interface:
-        return Interface.of(self.program, self._fn, self._options)
+        return interface(self._source, self.program)
 
     @property
     def in_specs(self) -> tuple[Any, ...]:
@@ -238,7 +234,9 @@ class Partitioned:
         return [NamedSharding(mesh, spec) for spec in flat]
 
     def _device_mesh(self, devices: DevicesLike | None) -> jax.sharding.Mesh:
-        return device_mesh(self.mesh, self._devices if devices is None else devices)
+        return device_mesh(
+            self.mesh, self._running.devices if devices is None else devices
+        )
 
     # Running
 
@@ -315,7 +313,9 @@ class Partitioned:
         """
         refuse_callbacks(self.program)
         mesh = self._device_mesh(devices)
-        options = default_options(mesh, self.spmd) | dict(self._compiler_options or {})
+        options = default_options(mesh, self.spmd) | dict(
+            self._running.compiler_options or {}
+        )
         return Compiled(self._plan, self._interface, mesh, options)
 
     @cached_property
@@ -342,5 +342,11 @@ class Partitioned:
         )
 
 
-def _spec(tiling: Any, port: Port) -> PartitionSpec:
-    return PartitionSpec(*spec_axes(tiling, port.rank))
+def _spec(tiling: Tiling, port: Port) -> PartitionSpec:
+    """Trailing dimensions that are whole are left out."""
+    entries = [
+        axes[0] if len(axes) == 1 else (axes or None) for axes in tiling[: port.rank]
+    ]
+    while entries and entries[-1] is None:
+        entries.pop()
+    return PartitionSpec(*entries)

@@ -1,25 +1,20 @@
-"""From a program and a schedule to a `Partitioned` that knows where it will run."""
+"""`Running`: where and how a program will run, and what its estimates are for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
 
 from partir.api.accepted import DeviceLike, DevicesLike, MeshLike
-from partir.api.partitioned import Partitioned
-from partir.api.pipeline import run_schedule
 from partir.errors import PartitionError
 from partir.execute.agreement import shared
-from partir.execute.interface import Interface
-from partir.frontend.parameters import Options
-from partir.ir.core import Program
 from partir.mesh import Mesh
-from partir.report.remarks import refuse_whole
+from partir.partition.actions import Share
 from partir.simulate.estimate import Setting
-from partir.tactics.schedule import Schedule
 
 
 @dataclass(frozen=True)
@@ -40,39 +35,15 @@ class Running:
                 f'{{"xla_cpu_enable_fast_math": True}}; got {options!r}'
             )
 
+    def setting(
+        self, mesh: Mesh, donated: Callable[[], Sequence[bool] | None]
+    ) -> Setting:
+        """What estimates need; the mesh must fit on the device."""
+        return Setting.of(self.device, mesh, donated)
 
-def partition_program(
-    program: Program,
-    mesh: Mesh,
-    schedule: Schedule,
-    fn: Callable[..., Any] | None,
-    options: Options,
-    running: Running,
-) -> Partitioned:
-    """Apply the schedule; `strict` refuses ops that are computed whole."""
-
-    def donated() -> tuple[bool, ...] | None:
-        try:
-            return Interface.of(program, fn, options).donated
-        except PartitionError:  # what can't be called has nothing to donate
-            return None
-
-    def share(make: Callable[[], bytes]) -> bytes:
-        return shared(make, mesh, running.devices)
-
-    setting = Setting.of(running.device, mesh, donated)
-    made, steps = run_schedule(program, mesh, schedule, setting, share)
-    partitioned = Partitioned(
-        made,
-        steps,
-        fn=fn,
-        options=options,
-        devices=running.devices,
-        compiler_options=running.compiler_options,
-    )
-    if running.strict:
-        refuse_whole(partitioned.replicated_ops)
-    return partitioned
+    def share(self, mesh: Mesh) -> Share:
+        """How processes get what the first of them makes."""
+        return partial(shared, mesh=mesh, devices=self.devices)
 
 
 def real_mesh(mesh: MeshLike) -> jax.sharding.Mesh | None:

@@ -46,10 +46,12 @@ from partir.spmd.program import (
     SpmdOp,
     SpmdProgram,
 )
+from partir.spmd.result_tilings import result_tilings
 
 
-def lower(state: State, out_tilings: Sequence[Tiling]) -> SpmdProgram:
-    """The SPMD program of a partition; results arrive in `out_tilings`."""
+def lower(state: State, results: Sequence[Tiling] | None = None) -> SpmdProgram:
+    """The SPMD program of a partition; results arrive in these tilings if given."""
+    out_tilings = result_tilings(state) if results is None else results
     return _Lowering(tied(state)).run(tuple(out_tilings))
 
 

@@ -1,0 +1,55 @@
+"""Applying a schedule: tactics one after another, with a record of each."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from partir.ir.garbage import collection_paused
+from partir.partition.actions import Action, Partition
+from partir.partition.model_decisions import ModelDecisions, has_decisions
+from partir.partition.state import State
+from partir.rules.user import require_rules_fit
+from partir.tactics.schedule import Schedule, tactic_name
+
+
+class Applied(NamedTuple):
+    """What one tactic did, and the partition as it was then."""
+
+    name: str
+    state: State
+    actions: tuple[Action, ...] = ()
+    found: tuple[Any, ...] = ()  # manual tactics that an automatic one found
+    notes: tuple[str, ...] = ()  # what the tactic has to say of itself
+
+
+@collection_paused
+def apply_schedule(schedule: Schedule, partition: Partition) -> list[Applied]:
+    """Apply the tactics in order, what the model decides first.
+
+    At least one record comes back. A tactic that raises leaves nothing behind.
+    """
+    require_rules_fit(partition.program)
+    model = [ModelDecisions()] if has_decisions(partition) else []
+    records: list[Applied] = []
+    for number, tactic in enumerate([*model, *schedule.flat()]):
+        name = tactic_name(tactic)
+        partition.tactics.append(name)
+        partition.state.step = number
+        before = len(partition.actions), len(partition.found), len(partition.notes)
+        apply_tactic(partition, tactic)
+        actions = tuple(partition.actions[before[0] :])
+        found = tuple(partition.found[before[1] :])
+        notes = tuple(partition.notes[before[2] :])
+        records.append(Applied(name, partition.state.copy(), actions, found, notes))
+    return records or [Applied("no tactic", partition.state)]
+
+
+def apply_tactic(partition: Partition, tactic: Any) -> None:
+    """Apply one tactic and propagate; undo it if it raises."""
+    mark = partition.mark()
+    try:
+        tactic.apply(partition)
+        partition.propagate()
+    except BaseException:
+        partition.undo(mark)
+        raise
