@@ -32,7 +32,7 @@ from partir.rules.nest import Nest
 from partir.rules.positions import is_tile, zero_outside_tile
 from partir.rules.reach import Reach
 from partir.rules.registry import local_attrs, local_form, rule
-from partir.rules.slices import window_of_whole
+from partir.rules.slices import window_of_whole, written_over
 
 
 @rule("broadcast_in_dim")
@@ -229,31 +229,46 @@ def _joints(op: Signature, dim: int) -> list[int]:
 def concatenate_form(
     nest: Nest, emitter: Emitter, operands: Sequence[Ssa]
 ) -> tuple[Ssa, ...]:
-    """Of each operand, where the tile lies in it."""
+    """Of each operand, where the tile lies in it; short ones are written over that."""
     dim = integer(nest.signature.attrs["dimension"])
     extent = nest.extent(len(operands), dim)
     if not extent.axes:
         return emit_default(nest, emitter, operands)
-    start = extent_start(emitter, extent)
-    joints = _joints(nest.signature, dim)
-    made: Ssa | None = None
-    for position, operand in enumerate(operands):
-        if not nest.signature.operands[position].shape[dim]:
-            continue
-        first = joints[position]
-        if not nest.needs[position][dim]:
-            shifted = replace(extent, first=extent.first - first)
-            parts = nest.parts(extent.axes)
-            operand = window_of_whole(emitter, operand, dim, shifted, parts)
-        if made is None:
-            made = operand
-            continue
+    starts, parts = _joints(nest.signature, dim), nest.parts(extent.axes)
+    pieces = list(zip(operands, starts, strict=False))
+    long = [
+        (_window(nest, emitter, position, piece, first), first)
+        for position, (piece, first) in enumerate(pieces)
+        if not _is_short(nest, position, dim)
+    ]
+    made, start = long[0][0], extent_start(emitter, extent)
+    for operand, first in long[1:]:
         joint = constant(emitter, INDEX, str(first))
         end = binary(emitter, "subtract", joint, start)
         before = rows_between(emitter, operand, dim, None, end)
         made = selected(emitter, before, made, operand)
-    assert made is not None
+    for position, (piece, first) in enumerate(pieces):
+        if _is_short(nest, position, dim):
+            made = written_over(emitter, made, dim, piece, first, extent, parts)
     return (made,)
+
+
+def _is_short(nest: Nest, position: int, dim: int) -> bool:
+    """Whether an operand is whole, and no longer than a tile of the result."""
+    rows, tile = nest.operand_types[position], nest.result_types[0]
+    return not nest.needs[position][dim] and rows.shape[dim] <= tile.shape[dim]
+
+
+def _window(
+    nest: Nest, emitter: Emitter, position: int, operand: Ssa, first: int
+) -> Ssa:
+    """Of an operand that starts at `first` in the result, where the tile lies in it."""
+    dim = integer(nest.signature.attrs["dimension"])
+    if nest.needs[position][dim]:
+        return operand
+    extent = nest.extent(len(nest.operand_types), dim)
+    shifted = replace(extent, first=extent.first - first)
+    return window_of_whole(emitter, operand, dim, shifted, nest.parts(extent.axes))
 
 
 @rule("slice", pieces=True)

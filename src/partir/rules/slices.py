@@ -10,9 +10,11 @@ from partir.rules.local import (
     Emitter,
     Ssa,
     binary,
+    compared,
     constant,
     extent_start,
     padded,
+    selected,
     sliced,
     sliced_at,
 )
@@ -47,6 +49,37 @@ def window_of_whole(
     if low:
         start = binary(emitter, "add", start, constant(emitter, INDEX, str(low)))
     return cut_at(emitter, value, dim, start, extent.length)
+
+
+def written_over(
+    emitter: Emitter,
+    tile: Ssa,
+    dim: int,
+    piece: Ssa,
+    first: int,
+    extent: Extent,
+    parts: Sequence[int],
+) -> Ssa:
+    """A tile with what it shares with a piece that starts at `first` written over it.
+
+    Where it shares nothing, the piece goes behind its end, and is cut off.
+    """
+    rows, more = extent.length, piece.type.shape[dim]
+    if not more:
+        return tile
+    places = [first - start for start in extent.starts(parts)]
+    low = max(0, *(-place for place in places if -more < place < rows))
+    room = _widened(emitter, tile, dim, low, more, zero(tile))
+    start = extent_start(emitter, extent)
+    place = binary(emitter, "subtract", constant(emitter, INDEX, str(first)), start)
+    none, end = (constant(emitter, INDEX, str(number)) for number in (-more, rows))
+    shares = compared(emitter, place, "GT", none)
+    place = selected(emitter, shares, binary(emitter, "minimum", place, end), end)
+    place = binary(emitter, "add", place, constant(emitter, INDEX, str(low)))
+    at = starts_at(emitter, room, dim, place)
+    kind = "stablehlo.dynamic_update_slice"
+    (room,) = emitter.op(kind, (room, piece, *at), (room.type,))
+    return cut(emitter, room, dim, low, rows)
 
 
 def _widened(

@@ -127,11 +127,16 @@ def iota(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
 
 @sample("concatenate")
 def concatenate(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
-    """Two and three operands, along the first, middle and last dimension."""
+    """Two and three operands, along the first, middle and last dimension.
+
+    Short ones at both ends, and over the edge of a tile.
+    """
     for types, dim in (
         ("4x6xf64, 2x6xf64 -> 6x6xf64", 0),
         ("2x4x6xf64, 2x1x6xf64, 2x3x6xf64 -> 2x8x6xf64", 1),
         ("4x6xf64, 4x6xf64 -> 4x12xf64", 1),
+        ("1x6xf64, 9x6xf64, 2x6xf64 -> 12x6xf64", 0),
+        ("8x2xf64, 3x2xf64, 7x2xf64 -> 18x2xf64", 0),
     ):
         yield Sample(types, written(kind, types, f"dimension = {dim} : i64"))
 
