@@ -12,7 +12,7 @@ from jax import Array
 
 import partir
 from partir import ManualPartition, padded
-from partir.execute.uneven import Uneven
+from partir.execute.padded_arrays import Uneven
 from partir.mesh import Mesh
 from tests.e2e.compare import QUICK, assert_same
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import partir
-from partir.frontend.pipeline_plan import Plan
+from partir.frontend.pipeline_plan import PipelinePlan
 from tests.e2e.compare import QUICK, assert_same_leaf
 
 pytestmark = pytest.mark.usefixtures("x64")
@@ -88,8 +88,8 @@ def test_idle_stages_leave_no_nan_in_gradients() -> None:
 
 
 def test_ticks() -> None:
-    assert Plan(4, 8).ticks == 11
-    assert Plan(4, 8, repeats=2).ticks == 19
+    assert PipelinePlan(4, 8).ticks == 11
+    assert PipelinePlan(4, 8, repeats=2).ticks == 19
 
 
 REFUSED = {

@@ -10,16 +10,16 @@ import pytest
 import partir
 from partir import fuzz
 from partir.fuzz.campaign import cases
-from partir.fuzz.programs.draft import (
+from partir.fuzz.programs.families import SHARES
+from partir.fuzz.programs.generate import drawn_dtypes, generate
+from partir.fuzz.programs.sketch import (
     COMPLEX,
     FLOATS,
     INTEGERS,
     SMALL_INTEGERS,
-    Draft,
     NoFit,
+    Sketch,
 )
-from partir.fuzz.programs.families import SHARES
-from partir.fuzz.programs.generate import drawn_dtypes, generate
 from partir.spmd.export import _Exporter
 
 PROGRAMS = 30
@@ -51,15 +51,15 @@ def test_every_family_fits_some_program(family: Any, x64: None) -> None:
 
 def _fits(family: Any, seed: int) -> bool:
     rng = random.Random(seed)
-    draft = Draft(rng, drawn_dtypes(rng), (4, 8, 3), SHARES)
+    sketch = Sketch(rng, drawn_dtypes(rng), (4, 8, 3), SHARES)
     for _ in range(4):
-        draft.argument(draft.shape(1), draft.dtype())
+        sketch.argument(sketch.shape(1), sketch.dtype())
     try:
-        draft.grow(1)
-        family(draft)
+        sketch.grow(1)
+        family(sketch)
     except NoFit:
         return False
-    return bool(draft.nodes)
+    return bool(sketch.nodes)
 
 
 def test_programs_are_of_all_types() -> None:

@@ -19,10 +19,10 @@ from partir.execute.callbacks import refuse_callbacks
 from partir.execute.compiled import Compiled
 from partir.execute.interface import Interface
 from partir.execute.options import default_options
+from partir.execute.padded_arrays import Uneven, resized
 from partir.execute.placing import device_mesh, shard_leaf
-from partir.execute.runner import Plan
+from partir.execute.runner import CallPlan
 from partir.execute.types import jax_struct
-from partir.execute.uneven import Uneven, resized
 from partir.frontend.arguments import flatten_call, merge_fixed
 from partir.frontend.bytecode import to_bytecode
 from partir.frontend.leaves import abstract
@@ -319,11 +319,11 @@ class Partitioned:
         return Compiled(self._plan, self._interface, mesh, options)
 
     @cached_property
-    def _plan(self) -> Plan:
+    def _plan(self) -> CallPlan:
         spmd, interface = self.spmd, self._interface
         captured = (abstract(array) for array in interface.captured)
         types = [spmd.types[v] for v in spmd.body.results]
-        return Plan(
+        return CallPlan(
             self.steps[-1].module,
             self.program.name,
             tuple(port.name for port in self.program.arguments),

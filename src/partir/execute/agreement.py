@@ -12,13 +12,13 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from partir.errors import PartitionError
-from partir.execute.runner import Plan
+from partir.execute.runner import CallPlan
 from partir.mesh import Mesh
 
 _LOCATIONS = re.compile(r"^#loc.*$| loc\(#loc\d+\)", re.MULTILINE)
 
 
-def require_agreement(plan: Plan, mesh: jax.sharding.Mesh) -> None:
+def require_agreement(plan: CallPlan, mesh: jax.sharding.Mesh) -> None:
     """Compare fingerprints of the device-local program among all processes.
 
     Nothing is compared if the mesh leaves out some of them: those would not answer.
@@ -57,7 +57,7 @@ def _spans_all(mesh: Mesh, devices: Any) -> bool:
     return len(processes) > 1 and len(processes) == jax.process_count()
 
 
-def fingerprint(plan: Plan) -> bytes:
+def fingerprint(plan: CallPlan) -> bytes:
     """Of the program and its layouts; where it was written does not count."""
     program = _LOCATIONS.sub("", plan.module.text)
     layouts = repr((plan.in_specs, plan.out_specs))

@@ -14,12 +14,12 @@ from jax.sharding import NamedSharding
 
 from partir.errors import PartitionError
 from partir.execute.agreement import require_agreement
-from partir.execute.ahead import Lowered
+from partir.execute.ahead_of_time import Lowered
 from partir.execute.interface import Interface
 from partir.execute.jax_private import any_deleted
 from partir.execute.nans import raise_not_finite
 from partir.execute.placing import is_concrete, is_placed, place
-from partir.execute.runner import Plan, SignatureMiss, jit_flat
+from partir.execute.runner import CallPlan, SignatureMiss, jit_flat
 from partir.frontend.arguments import Call, flatten_call, quick_flatten, same_fixed
 
 
@@ -32,7 +32,7 @@ class Compiled:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: CallPlan,
         interface: Interface,
         mesh: jax.sharding.Mesh,
         compiler_options: Mapping[str, Any] | None = None,

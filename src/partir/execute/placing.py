@@ -12,7 +12,7 @@ from jax.sharding import AxisType, NamedSharding
 from partir.errors import PartitionError
 from partir.execute.jax_private import spec_text, weaken
 from partir.execute.module import wrap_key
-from partir.execute.uneven import Uneven
+from partir.execute.padded_arrays import Uneven
 from partir.frontend.leaves import abstract, show_aval
 from partir.mesh import Mesh
 

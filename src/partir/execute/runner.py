@@ -14,12 +14,12 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from partir.execute.jax_private import weaken
 from partir.execute.module import Module, call_module, wrap_key
+from partir.execute.padded_arrays import Uneven
 from partir.execute.placing import is_explicit
-from partir.execute.uneven import Uneven
 
 
 @dataclass(frozen=True)
-class Plan:
+class CallPlan:
     """All that running needs: the module, and how each leaf goes in and comes out.
 
     Avals are of the arrays on the devices; specs are of the same rank or shorter. Where
@@ -42,7 +42,7 @@ class SignatureMiss(Exception):
 
 
 def jit_flat(
-    plan: Plan,
+    plan: CallPlan,
     mesh: jax.sharding.Mesh,
     donated: Sequence[bool],
     compiler_options: Mapping[str, Any] | None,
@@ -90,7 +90,7 @@ def _signature(names: Sequence[str]) -> inspect.Signature:
     )
 
 
-def _mapped(plan: Plan, mesh: jax.sharding.Mesh) -> Callable[..., list[Any]]:
+def _mapped(plan: CallPlan, mesh: jax.sharding.Mesh) -> Callable[..., list[Any]]:
     """The function over flat global arrays, to be called inside jit."""
 
     def body(*leaves: Any) -> list[Any]:

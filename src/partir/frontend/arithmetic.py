@@ -1,4 +1,4 @@
-"""How much a JAX function computes, from its jaxpr: for functions kept whole.
+"""How much a JAX function computes, from its jaxpr: for opaque functions.
 
 The simulator can't look into them. Products count a multiplication and an addition for
 each term; of everything else each element counts one, loops are multiplied.

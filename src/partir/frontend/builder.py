@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from partir.frontend.batched_lookups import Counts
 from partir.frontend.branches import taken_branch
-from partir.frontend.counting import Counts
-from partir.frontend.static import as_static
+from partir.frontend.static_shapes import as_static
 from partir.ir.attributes import CONSTRAINT, MESH
 from partir.ir.core import (
     Lambda,

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from partir.frontend.boundary import BOUNDARY
 from partir.frontend.jax_private import (
     inner_jaxprs,
     is_call,
@@ -15,6 +14,7 @@ from partir.frontend.jax_private import (
     is_line,
     is_name,
 )
+from partir.frontend.stack_boundary import BOUNDARY
 from partir.ir.source import Frame, Location, framework_of
 
 _NOWHERE = Location()

@@ -12,7 +12,7 @@ from partir.errors import PartitionError
 from partir.frontend.leaves import leaf_name
 
 
-class _Held(NamedTuple):
+class _Mutable(NamedTuple):
     argument: str
     name: str
     kind: str
@@ -29,17 +29,17 @@ def refuse_mutable(arguments: Iterable[tuple[str, Any]]) -> None:
         raise PartitionError(_split_and_merge(held))
 
 
-def _mutable(argument: str, tree: Any, kinds: tuple[type, ...]) -> Iterator[_Held]:
+def _mutable(argument: str, tree: Any, kinds: tuple[type, ...]) -> Iterator[_Mutable]:
     leaves, _ = jax.tree_util.tree_flatten_with_path(
         tree, is_leaf=lambda x: isinstance(x, kinds)
     )
     for path, leaf in leaves:
         if isinstance(leaf, kinds):
             name = leaf_name(argument, path, 0, set())
-            yield _Held(argument, name, type(leaf).__name__)
+            yield _Mutable(argument, name, type(leaf).__name__)
 
 
-def _split_and_merge(held: list[_Held]) -> str:
+def _split_and_merge(held: list[_Mutable]) -> str:
     names = list(dict.fromkeys(one.argument for one in held))
     written = [_as_python(name) for name in names]
     target = ", ".join(written)
@@ -57,7 +57,7 @@ def _split_and_merge(held: list[_Held]) -> str:
     )
 
 
-def _subject(held: list[_Held]) -> str:
+def _subject(held: list[_Mutable]) -> str:
     first, *others = held
     if not others:
         at = f" at {first.name}" if first.name != first.argument else ""

@@ -13,9 +13,9 @@ from typing import Any
 import jax
 
 from partir.errors import PartitionError
-from partir.frontend.derived import Flattened, Whole
 from partir.frontend.leaves import abstract
-from partir.frontend.primitive import bind_call
+from partir.frontend.opaque_primitive import bind_call
+from partir.frontend.opaque_transforms import Flattened, Whole
 from partir.frontend.signature import function_name
 from partir.ir.types import TensorType, tensor
 from partir.ir.user_rule import UserRule, parse

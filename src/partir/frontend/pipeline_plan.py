@@ -13,7 +13,7 @@ from partir.ir.idle import idle_scope
 
 
 @dataclass(frozen=True)
-class Plan:
+class PipelinePlan:
     """How many stages and microbatches, and how often each goes round."""
 
     stages: int
@@ -51,7 +51,7 @@ class Plan:
         return 1 if self.repeats == 1 else 2
 
 
-def check_stack(plan: Plan, params: Any) -> None:
+def check_stack(plan: PipelinePlan, params: Any) -> None:
     """Parameters have equal stacks, which divide into stages."""
     named = _named(params, "params")
     if not named:
@@ -78,7 +78,7 @@ def check_stack(plan: Plan, params: Any) -> None:
         )
 
 
-def check_input(plan: Plan, x: Any) -> None:
+def check_input(plan: PipelinePlan, x: Any) -> None:
     """Every array has the same batch, which divides into microbatches."""
     named = _named(x, "x")
     if not named:
@@ -99,7 +99,7 @@ def check_input(plan: Plan, x: Any) -> None:
 
 
 def check_body(
-    plan: Plan, body: Callable[[Any, Any], Any], params: Any, x: Any
+    plan: PipelinePlan, body: Callable[[Any, Any], Any], params: Any, x: Any
 ) -> None:
     """A layer returns what it is given: same tree, shapes and dtypes."""
     layer = _structs(params, lambda shape: shape[plan.stacked_dims :])

@@ -14,7 +14,12 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from partir.frontend.pipeline_plan import Plan, check_body, check_input, check_stack
+from partir.frontend.pipeline_plan import (
+    PipelinePlan,
+    check_body,
+    check_input,
+    check_stack,
+)
 
 Body = Callable[[Any, Any], Any]
 
@@ -55,7 +60,7 @@ def pipelined(
         >>> p.collectives["collective_permute"]
         11
     """
-    plan = Plan(stages, microbatches, repeats)
+    plan = PipelinePlan(stages, microbatches, repeats)
 
     def pipeline(params: Any, x: Any) -> Any:
         check_stack(plan, params)
@@ -67,7 +72,7 @@ def pipelined(
     return pipeline
 
 
-def _run(plan: Plan, body: Body, params: Any, x: Any) -> Any:
+def _run(plan: PipelinePlan, body: Body, params: Any, x: Any) -> Any:
     chunks = jax.tree.map(lambda leaf: _by_stage(plan, leaf), params)
     inputs = jax.tree.map(lambda leaf: _cut(plan, leaf), x)
 
@@ -87,7 +92,7 @@ def _stage(body: Body, layers: Any, x: Any) -> Any:
     return lax.scan(lambda x, layer: (body(layer, x), None), x, layers)[0]
 
 
-def _by_stage(plan: Plan, leaf: Array) -> Array:
+def _by_stage(plan: PipelinePlan, leaf: Array) -> Array:
     """Layers by stage, repeat and place in the chunk.
 
     Layers of a stage lie together in the stack (for each repeat), so that tiles of the
@@ -97,7 +102,7 @@ def _by_stage(plan: Plan, leaf: Array) -> Array:
     return leaf.reshape(*split, *leaf.shape[plan.stacked_dims :]).swapaxes(0, 1)
 
 
-def _current(plan: Plan, chunks: Array, time: Array) -> Array:
+def _current(plan: PipelinePlan, chunks: Array, time: Array) -> Array:
     """For each stage the chunk of the repeat that its microbatch is in."""
     if plan.repeats == 1:
         return chunks[:, 0]
@@ -110,12 +115,12 @@ def _current(plan: Plan, chunks: Array, time: Array) -> Array:
     return found
 
 
-def _cut(plan: Plan, leaf: Array) -> Array:
+def _cut(plan: PipelinePlan, leaf: Array) -> Array:
     """Microbatches: every n-th row, so that each has its part of every tile."""
     return leaf.reshape(-1, plan.microbatches, *leaf.shape[1:]).swapaxes(0, 1)
 
 
-def _filler(plan: Plan, inputs: Array) -> Array:
+def _filler(plan: PipelinePlan, inputs: Array) -> Array:
     """What stages compute on before anything reaches them: nobody reads the results.
 
     The first microbatch rather than zeros: numbers that a model can expect, so that
@@ -125,7 +130,7 @@ def _filler(plan: Plan, inputs: Array) -> Array:
     return jnp.broadcast_to(first, (plan.stages, *first.shape))
 
 
-def _taken(plan: Plan, made: Array, inputs: Array, time: Array) -> Array:
+def _taken(plan: PipelinePlan, made: Array, inputs: Array, time: Array) -> Array:
     """What each stage takes in: a new microbatch, or what the one before has made."""
     turn, place = time // plan.stages, time % plan.stages
     number = turn // plan.repeats * plan.stages + place
@@ -136,7 +141,7 @@ def _taken(plan: Plan, made: Array, inputs: Array, time: Array) -> Array:
     return jnp.where(starts, new, _handed_on(plan, made))
 
 
-def _handed_on(plan: Plan, made: Array) -> Array:
+def _handed_on(plan: PipelinePlan, made: Array) -> Array:
     """To the next stage; from the last one to the first if there are repeats."""
     if plan.repeats > 1:
         return jnp.roll(made, 1, 0)
@@ -144,7 +149,7 @@ def _handed_on(plan: Plan, made: Array) -> Array:
     return lax.pad(made, jnp.zeros((), made.dtype), edges)
 
 
-def _joined(plan: Plan, left: Array) -> Array:
+def _joined(plan: PipelinePlan, left: Array) -> Array:
     """The batch, from what left the last stage at every tick."""
     full = left[plan.stages - 1 :]
     if plan.repeats > 1:

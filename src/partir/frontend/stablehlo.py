@@ -15,7 +15,7 @@ from jax.interpreters import mlir as jax_mlir
 
 from partir.errors import PartitionError
 from partir.frontend.builder import Builder
-from partir.frontend.local import is_local, local_refusal, refuse_exported
+from partir.frontend.local_modules import is_local, local_refusal, refuse_exported
 from partir.frontend.reader import MANUAL, RETURNS, TRANSPARENT, Reader
 from partir.ir.attributes import CALLED, MESH
 from partir.ir.garbage import collection_paused

@@ -19,7 +19,6 @@ from jax.sharding import AbstractMesh, AxisType
 
 from partir.errors import PartitionError
 from partir.frontend.arguments import Call, Fixed, merge_fixed
-from partir.frontend.boundary import call_user
 from partir.frontend.carry import carry_ties
 from partir.frontend.jax_private import (
     StackScope,
@@ -32,6 +31,7 @@ from partir.frontend.locations import borrowed_functions
 from partir.frontend.opaque_calls import OpaqueFunction, opaque_calls
 from partir.frontend.signature import function_name, named_signature, wrong_call
 from partir.frontend.stablehlo import import_module
+from partir.frontend.stack_boundary import call_user
 from partir.ir.core import Port, Program
 from partir.mesh import Mesh
 

@@ -8,4 +8,4 @@ as a test.
 
 from partir.fuzz.campaign import Found as Found, Report as Report, run as run
 from partir.fuzz.case import Failure as Failure
-from partir.fuzz.written import retry as retry, written as written
+from partir.fuzz.case_source import retry as retry, written as written

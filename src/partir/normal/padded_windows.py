@@ -9,12 +9,12 @@ from partir.ir.core import Op
 from partir.normal.draft import Draft, Form
 from partir.normal.edges import Edges, edges_of
 from partir.normal.loops import keeps_loops
-from partir.rules.convolution import Dims
+from partir.rules.convolution import ConvolutionDims
 from partir.rules.identities import PADDED, POOLED, cites
 from partir.rules.monoids import common_monoid, is_identity
 from partir.rules.window import (
     FILLED,
-    Window,
+    SlidingWindow,
     never_chosen,
     pooling_windows,
     reduction_windows,
@@ -61,7 +61,7 @@ def pad_convolution(draft: Draft, op: Op) -> Form | None:
     if found is None:
         return None
     operand, edges = found
-    dims = Dims.of(op.signature)
+    dims = ConvolutionDims.of(op.signature)
     spatial = [dims.left[str(number)] for number in range(len(dims.windows))]
     others = [d for d in range(len(edges.low)) if d not in spatial]
     for dim in others:
@@ -117,7 +117,11 @@ def _padded(draft: Draft, op: Op, monoid: str | None) -> tuple[int, Edges] | Non
 
 
 def _joined(
-    op: Op, slide: Sequence[Window], dims: Sequence[int], edges: Edges, spread: str
+    op: Op,
+    slide: Sequence[SlidingWindow],
+    dims: Sequence[int],
+    edges: Edges,
+    spread: str,
 ) -> dict[str, str] | None:
     """Attributes of the op with the edges in its padding; None if it has them cut."""
     paddings, bases = [], []

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from partir.ir.core import Op, Program, Signature, Tie
-from partir.partition.pairs import Group, find_groups
+from partir.partition.residual_pairs import Group, find_groups
 from partir.partition.scanned_dims import (
     Redirect,
     ValueDims,

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from partir.ir.pairs import Pair
-from partir.partition.pairs import Group
+from partir.ir.residual_pairs import Pair
+from partir.partition.residual_pairs import Group
 from partir.partition.state import State
 from partir.rules.nest import Nest
-from partir.rules.pairs import PairLoop, in_pair_loops, pair_loops
+from partir.rules.residual_pairs import PairLoop, in_pair_loops, pair_loops
 
 
 def tied(state: State) -> State:

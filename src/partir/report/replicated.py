@@ -51,7 +51,7 @@ class ReplicatedOp:
         return f"{where}: {self.reason}"
 
 
-class StepLike(Protocol):
+class LoweredStep(Protocol):
     """What is needed of the partition after a tactic."""
 
     @property
@@ -70,13 +70,13 @@ class StepLike(Protocol):
     def names(self) -> Values: ...  # noqa: D102
 
 
-def find_replicated(steps: Sequence[StepLike]) -> tuple[ReplicatedOp, ...]:
+def find_replicated(steps: Sequence[LoweredStep]) -> tuple[ReplicatedOp, ...]:
     """After the last step: axis by axis, in program order."""
-    return _Finder(steps[-1], [step.name for step in steps]).find()
+    return _ReplicatedOps(steps[-1], [step.name for step in steps]).find()
 
 
-class _Finder:
-    def __init__(self, step: StepLike, tactics: Sequence[str]) -> None:
+class _ReplicatedOps:
+    def __init__(self, step: LoweredStep, tactics: Sequence[str]) -> None:
         self.state, self.program, self.sharing = step.completed, step.spmd, step.sharing
         self.names, self.tactics = step.names, tactics
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from partir.mesh import Mesh
 
 
-class StepLike(Protocol):
+class ShownStep(Protocol):
     """What the table shows of a step."""
 
     @property
@@ -40,7 +40,7 @@ _HEAD = {
 
 
 def steps_table(
-    name: str, mesh: Mesh, steps: Sequence[StepLike], device: str | None = None
+    name: str, mesh: Mesh, steps: Sequence[ShownStep], device: str | None = None
 ) -> str:
     """A row per tactic: collectives on one device, bytes sent, work, conflicts left.
 
@@ -66,7 +66,7 @@ def steps_table(
     return "\n".join(lines)
 
 
-def _estimates(steps: Sequence[StepLike], device: str) -> list[list[str]]:
+def _estimates(steps: Sequence[ShownStep], device: str) -> list[list[str]]:
     """Time and memory, and how each changed since the tactic before."""
     rows = [
         [

@@ -26,13 +26,13 @@ from partir.rules.monoids import adding, identity
 from partir.rules.nest import Nest
 from partir.rules.reach import Reach
 from partir.rules.registry import local_attrs, local_form, rule
-from partir.rules.window import Window, windows
+from partir.rules.window import SlidingWindow, windows
 
 _SIDE = re.compile(r"\[([^\]]*)\]")
 
 
 @dataclass(frozen=True, slots=True)
-class Dims:
+class ConvolutionDims:
     """Where in the left operand, the kernel and the result a convolution has what.
 
     Each is a mapping from `b`, `f`, `i`, `o` or the number of a spatial dimension.
@@ -43,10 +43,10 @@ class Dims:
     result: dict[str, int]
     feature_groups: int
     batch_groups: int
-    windows: tuple[Window, ...]
+    windows: tuple[SlidingWindow, ...]
 
     @classmethod
-    def of(cls, op: Signature) -> Dims:
+    def of(cls, op: Signature) -> ConvolutionDims:
         """Read an op's attributes."""
         left, kernel, result = (
             {name.strip(): dim for dim, name in enumerate(side.split(","))}
@@ -70,7 +70,7 @@ def convolution(op: Signature) -> Iterator[Factor]:
 
     Groups of features or of batches are tiled instead of what they divide.
     """
-    dims = Dims.of(op)
+    dims = ConvolutionDims.of(op)
     left, kernel = op.operands[0].shape, op.operands[1].shape
     b, f, i, o = dims.left["b"], dims.left["f"], dims.kernel["i"], dims.kernel["o"]
     out_b, out_f = dims.result["b"], dims.result["f"]
@@ -105,7 +105,7 @@ def _marked(op: Signature, mark: str) -> tuple[int, ...]:
     return ints(op.attrs.get(mark, ""))
 
 
-def _along(op: Signature, dims: Dims, number: int) -> Iterator[Factor]:
+def _along(op: Signature, dims: ConvolutionDims, number: int) -> Iterator[Factor]:
     """Along a spatial dimension: in tiles, or with what windows reach beside them."""
     window, spatial = dims.windows[number], str(number)
     x, y = dims.left[spatial], dims.result[spatial]
@@ -121,7 +121,9 @@ def _along(op: Signature, dims: Dims, number: int) -> Iterator[Factor]:
             yield Factor(size, (x, None), (y,), reach=(reach,), loose=loose)
 
 
-def _kernel_along(op: Signature, dims: Dims, number: int, monoid: str) -> Factor:
+def _kernel_along(
+    op: Signature, dims: ConvolutionDims, number: int, monoid: str
+) -> Factor:
     """The kernel in tiles, and what they make summed.
 
     A kernel that is longer than the result is a gradient of another: each of its tiles
@@ -153,7 +155,7 @@ def _kernel_along(op: Signature, dims: Dims, number: int, monoid: str) -> Factor
     )
 
 
-def _independent(window: Window, whole: int, count: int) -> int:
+def _independent(window: SlidingWindow, whole: int, count: int) -> int:
     """Into how many parts input and output fall that have nothing in common.
 
     Either windows are side by side, or (transposed convolution) what each element of
@@ -176,7 +178,7 @@ def _independent(window: Window, whole: int, count: int) -> int:
 def convolution_attrs(nest: Nest) -> dict[str, str]:
     """Each tile has its share of the groups."""
     attrs = dict(nest.signature.attrs)
-    dims = Dims.of(nest.signature)
+    dims = ConvolutionDims.of(nest.signature)
     features, batches = dims.feature_groups, dims.batch_groups
     for loop in nest.loops:
         operands = loop.factor.operands
@@ -189,7 +191,7 @@ def convolution_attrs(nest: Nest) -> dict[str, str]:
     return {**attrs, **_local_windows(nest, dims)}
 
 
-def _local_windows(nest: Nest, dims: Dims) -> dict[str, str]:
+def _local_windows(nest: Nest, dims: ConvolutionDims) -> dict[str, str]:
     """Padding of what is read in windows, and marks."""
     paddings = [[window.low, window.high] for window in dims.windows]
     parts, both, beside = set(), set(), set()
@@ -216,7 +218,7 @@ def convolution_form(
     nest: Nest, emitter: Emitter, operands: Sequence[Ssa]
 ) -> tuple[Ssa, ...]:
     """Part of the kernel sees part of the input: where it would be in the whole."""
-    dims = Dims.of(nest.signature)
+    dims = ConvolutionDims.of(nest.signature)
     tiled = [
         number
         for number in range(len(dims.windows))
@@ -235,7 +237,7 @@ def convolution_form(
     return emitter.op(nest.signature.kind, (left, kernel), nest.result_types, attrs)
 
 
-def _turned(nest: Nest, emitter: Emitter, dims: Dims, kernel: Ssa) -> Ssa:
+def _turned(nest: Nest, emitter: Emitter, dims: ConvolutionDims, kernel: Ssa) -> Ssa:
     """The kernel turned round by an op of its own.
 
     XLA forgets about it where the kernel is as long as the input and there is one
@@ -249,7 +251,9 @@ def _turned(nest: Nest, emitter: Emitter, dims: Dims, kernel: Ssa) -> Ssa:
     return emitter.op("stablehlo.reverse", (kernel,), (kernel.type,), attrs)[0]
 
 
-def _unpadded(nest: Nest, dims: Dims, tiled: Sequence[int]) -> dict[str, str]:
+def _unpadded(
+    nest: Nest, dims: ConvolutionDims, tiled: Sequence[int]
+) -> dict[str, str]:
     """Attributes without what `_seen` does along the dimensions `tiled`."""
     local = ints(nest.attrs["padding"]) if "padding" in nest.attrs else ()
     paddings, dilations = [], []
@@ -265,7 +269,9 @@ def _unpadded(nest: Nest, dims: Dims, tiled: Sequence[int]) -> dict[str, str]:
     }
 
 
-def _seen(nest: Nest, emitter: Emitter, dims: Dims, number: int, left: Ssa) -> Ssa:
+def _seen(
+    nest: Nest, emitter: Emitter, dims: ConvolutionDims, number: int, left: Ssa
+) -> Ssa:
     """The input, padded, without what only other tiles of the kernel see."""
     window = dims.windows[number]
     x, k = dims.left[str(number)], dims.kernel[str(number)]
@@ -293,7 +299,7 @@ def _reversed(op: Signature, number: int) -> bool:
     return bool(flags) and items[number].strip() == "true"
 
 
-def _padded(emitter: Emitter, left: Ssa, dim: int, window: Window) -> Ssa:
+def _padded(emitter: Emitter, left: Ssa, dim: int, window: SlidingWindow) -> Ssa:
     low, high, interior = ([0] * len(left.type.shape) for _ in range(3))
     low[dim], high[dim] = window.low, window.high
     interior[dim] = window.base_dilation - 1

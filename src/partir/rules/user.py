@@ -1,4 +1,4 @@
-"""`rule`: users' own rules for custom calls, and the rule of functions kept whole."""
+"""`rule`: users' own rules for custom calls, and the rule of opaque functions."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from partir.rules.registry import local_attrs, local_form, rule
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class SlidingWindow:
     """How windows slide along one dimension."""
 
     size: int
@@ -88,7 +88,7 @@ class Window:
         return self.plain and count == 1 and self.size == whole and self.dilation == 1
 
 
-def windows(op: Signature, sizes: Sequence[int]) -> list[Window]:
+def windows(op: Signature, sizes: Sequence[int]) -> list[SlidingWindow]:
     """The windows of an op along its dimensions, by attributes that may be absent."""
     rank = len(sizes)
 
@@ -101,7 +101,7 @@ def windows(op: Signature, sizes: Sequence[int]) -> list[Window]:
     base = read("base_dilations", "lhs_dilation")
     dilations = read("window_dilations", "rhs_dilation")
     return [
-        Window(
+        SlidingWindow(
             sizes[dim],
             strides[dim],
             paddings[2 * dim],
@@ -113,7 +113,7 @@ def windows(op: Signature, sizes: Sequence[int]) -> list[Window]:
     ]
 
 
-def reduction_windows(op: Signature) -> list[Window]:
+def reduction_windows(op: Signature) -> list[SlidingWindow]:
     """The windows of a reduce_window."""
     return windows(op, ints(op.attrs["window_dimensions"]))
 
@@ -212,7 +212,7 @@ def reduce_window_form(
     )
 
 
-def pooling_windows(op: Signature) -> list[Window]:
+def pooling_windows(op: Signature) -> list[SlidingWindow]:
     """The windows of a select_and_scatter."""
     rank = len(op.operands[0].shape)
     sizes = (1,) * rank
@@ -259,7 +259,7 @@ FILLED = FORMED
 _MARKS = (_CUT_OUT, FILLED)
 
 
-def _sources(window: Window) -> tuple[int, int]:
+def _sources(window: SlidingWindow) -> tuple[int, int]:
     """Windows, counted from the i-th, that reach into the i-th stride of the input."""
     first = -((window.size - 1 - window.low) // window.stride)
     return first, (window.stride - 1 + window.low) // window.stride

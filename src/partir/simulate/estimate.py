@@ -19,7 +19,7 @@ from partir.simulate.device.spec import DeviceSpec
 from partir.simulate.fold_multiplicity import Multiplicity
 from partir.simulate.kernels.barriers import compiled
 from partir.simulate.kernels.fusion import Fuser
-from partir.simulate.kernels.handed import handed_values, tied_to_handed
+from partir.simulate.kernels.handed_values import handed_values, tied_to_handed
 from partir.simulate.kernels.kernel import Kernels
 from partir.simulate.kernels.program_flops import program_flops
 from partir.simulate.kernels.schedule import Scheduler

@@ -10,15 +10,15 @@ from typing import Any
 
 import jax
 
-from partir.fuzz.programs.draft import (
+from partir.fuzz.programs.families import SHARES
+from partir.fuzz.programs.sketch import (
     COMPLEX,
     FLOATS,
     INTEGERS,
     SMALL_INTEGERS,
-    Draft,
     NoFit,
+    Sketch,
 )
-from partir.fuzz.programs.families import SHARES
 
 _SIZES = (4, 8, 12, 4, 8, 12, 4, 8, 6, 6, 2, 2, 3, 5, 7, 9, 10)
 MOST_RESULTS = 4
@@ -50,17 +50,17 @@ def generate(seed: int, steps: int = 8) -> Source:
                 number += 1
 
 
-def _drawn(rng: random.Random, steps: int) -> Draft:
+def _drawn(rng: random.Random, steps: int) -> Sketch:
     dtypes = drawn_dtypes(rng)
     sizes = rng.sample(_SIZES, 3)
     sizes += [0] if rng.random() < 0.03 else [1] if rng.random() < 0.3 else []
-    draft = Draft(rng, dtypes, tuple(sizes), SHARES)
+    sketch = Sketch(rng, dtypes, tuple(sizes), SHARES)
     for _ in range(rng.choice([1, 2, 2, 3])):
-        draft.argument(draft.shape(1), draft.dtype())
-    draft.grow(steps)
-    if not draft.nodes:
+        sketch.argument(sketch.shape(1), sketch.dtype())
+    sketch.grow(steps)
+    if not sketch.nodes:
         raise NoFit
-    return draft
+    return sketch
 
 
 def drawn_dtypes(rng: random.Random) -> tuple[str, ...]:
@@ -78,21 +78,21 @@ def drawn_dtypes(rng: random.Random) -> tuple[str, ...]:
     return (rng.choice(FLOATS), rng.choice(FLOATS), *rng.sample(whole, 2))
 
 
-def _lowered(draft: Draft, rng: random.Random) -> Source:
-    read = {v for node in draft.nodes for v in node.operands}
-    made = [v for node in draft.nodes for v in node.results]
+def _lowered(sketch: Sketch, rng: random.Random) -> Source:
+    read = {v for node in sketch.nodes for v in node.operands}
+    made = [v for node in sketch.nodes for v in node.results]
     ends = [v for v in made if v not in read]
     others = [v for v in made if v in read and rng.random() < 0.15]
     results = [*ends[-MOST_RESULTS:], *others[:2]]
 
     def program(*given: Any) -> list[Any]:
-        env = draft.evaluate(given)
+        env = sketch.evaluate(given)
         return [env[v] for v in results]
 
-    values = [draft.values[v] for v in draft.arguments]
+    values = [sketch.values[v] for v in sketch.arguments]
     structs = [jax.ShapeDtypeStruct(v.shape, v.dtype) for v in values]
     text = jax.jit(program, keep_unused=True).lower(*structs).as_text()
-    return Source(_REVERSE.sub(partial(_turned, rng), text), _holds(draft, rng))
+    return Source(_REVERSE.sub(partial(_turned, rng), text), _holds(sketch, rng))
 
 
 def _turned(rng: random.Random, found: re.Match[str]) -> str:
@@ -101,7 +101,7 @@ def _turned(rng: random.Random, found: re.Match[str]) -> str:
     return f"reverse = [{', '.join(flags)}]"
 
 
-def _holds(draft: Draft, rng: random.Random) -> tuple[str, ...]:
+def _holds(sketch: Sketch, rng: random.Random) -> tuple[str, ...]:
     """One way for all floats, which decides how exactly results can be compared."""
     floats = rng.choice(["whole", "whole", "plain", "wild", "wild"])
     integers = rng.choice(["full", "full", "small"])
@@ -109,7 +109,7 @@ def _holds(draft: Draft, rng: random.Random) -> tuple[str, ...]:
         holds
         if holds != "any"
         else floats
-        if draft.values[v].is_float or draft.values[v].is_complex
+        if sketch.values[v].is_float or sketch.values[v].is_complex
         else integers
-        for v, holds in draft.arguments.items()
+        for v, holds in sketch.arguments.items()
     )

@@ -137,7 +137,7 @@ def _solve(
 
     moves, pairs = len(model.alone), list(model.pairs)
     costs = np.array([*model.alone, *model.pairs.values()])  # rows: time, memory
-    rows = _Rows(len(costs))
+    rows = _Constraints(len(costs))
     for number, (one, other) in enumerate(pairs, moves):
         rows.add({number: 1, one: -1}, high=0)  # a product: at most either factor,
         rows.add({number: 1, other: -1}, high=0)
@@ -163,7 +163,7 @@ def _solve(
     return frozenset(int(n) for n in np.flatnonzero(solution.x[:moves] > 0.5))
 
 
-class _Rows:
+class _Constraints:
     """Linear constraints, one row each."""
 
     def __init__(self, columns: int) -> None:

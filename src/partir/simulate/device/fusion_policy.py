@@ -30,7 +30,7 @@ class FusionPolicy:
         fused: roles of ops that are computed inside the kernels that read them. (A view
             is always part of its readers; opaque ops and updates never are.)
         recomputed: roles of ops that several kernels compute, each for itself; others
-            are computed once and kept.
+            are computed once and stored.
         most_kernels: what more kernels than this would compute is computed once.
         most_operands: an op stays outside a kernel that would then read more values
             than this; 0 for no limit.

@@ -32,11 +32,11 @@ def _is_barrier(op: SpmdOp) -> bool:
 
 
 def _drop(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
-    kept = []
+    others = []
     for op in ops:
         if not _is_barrier(op):
-            kept.append(op)
+            others.append(op)
             continue
         for operand, result in zip(op.operands, op.results, strict=True):
             sweep.renamed[result] = sweep.renamed.get(operand, operand)
-    return kept
+    return others

@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from partir.simulate.kernels.kernel import Kernel, Kernels
-from partir.simulate.kernels.spans import taking_turns
+from partir.simulate.kernels.repetition_spans import taking_turns
 from partir.spmd.program import Collective
 
 MOST_COMBINED = 256  # operands of one combined all-reduce, as in XLA

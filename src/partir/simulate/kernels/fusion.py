@@ -135,7 +135,7 @@ class Fuser:
         return {handed[value]: None for value in values if value in handed}
 
     def _fuses(self, fact: Facts, kernels: frozenset[int], roots: set[int]) -> bool:
-        """Whether an op is computed in the kernels that want it; else it is kept."""
+        """Whether an op is computed in the kernels that want it; else it is stored."""
         if fact.role is Role.VIEW or (fact.repeats and fact.fused):
             return True
         if len(kernels) == 1 or not fact.fused:

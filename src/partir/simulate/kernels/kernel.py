@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from partir.rules.traits import Role
 from partir.simulate.fold_multiplicity import Multiplicity, Span
 from partir.spmd.manual_collectives import ManualCollective
 from partir.spmd.program import Collective, Compute, SpmdOp
+
+T = TypeVar("T")
 
 
 class Kernel(NamedTuple):
@@ -65,19 +67,25 @@ class Kernels:
     terms: Mapping[int, Term] = field(default_factory=dict)
 
 
-def counts_of(kernels: Sequence[Kernel], multiplicity: Multiplicity) -> list[int]:
-    """Repetitions of each kernel; combined all-reduces of several are one."""
-    ops = multiplicity.ops
+def per_kernel(
+    kernels: Sequence[Kernel], per_op: Sequence[T], otherwise: Callable[[Kernel], T]
+) -> list[T]:
+    """Of each kernel what is known of its op by number; others are asked for it."""
     return [
-        ops[kernel.op.node]
-        if type(kernel.op) is Compute
-        else _count(kernel, multiplicity)
+        per_op[kernel.op.node] if type(kernel.op) is Compute else otherwise(kernel)
         for kernel in kernels
     ]
 
 
-def _count(kernel: Kernel, multiplicity: Multiplicity) -> int:
-    if not kernel.members:
-        return multiplicity.of(kernel.op)
-    counts = {multiplicity.of(op) for op in kernel.members}
-    return counts.pop() if len(counts) == 1 else 1
+def repetition_counts(
+    kernels: Sequence[Kernel], multiplicity: Multiplicity
+) -> list[int]:
+    """Repetitions of each kernel; combined all-reduces of several are one."""
+
+    def count(kernel: Kernel) -> int:
+        if not kernel.members:
+            return multiplicity.of(kernel.op)
+        counts = {multiplicity.of(op) for op in kernel.members}
+        return counts.pop() if len(counts) == 1 else 1
+
+    return per_kernel(kernels, multiplicity.ops, count)

@@ -15,10 +15,10 @@ from dataclasses import replace
 from partir.simulate.device.spec import DeviceSpec
 from partir.simulate.fold_multiplicity import Multiplicity
 from partir.simulate.kernels.combining import combine
-from partir.simulate.kernels.kernel import Kernels, counts_of
+from partir.simulate.kernels.kernel import Kernels, repetition_counts
 from partir.simulate.kernels.operand_copies import with_copies
+from partir.simulate.kernels.repetition_spans import level_spans, program_spans
 from partir.simulate.kernels.running_sums import running_terms
-from partir.simulate.kernels.spans import level_spans, program_spans
 
 
 class Scheduler:
@@ -44,7 +44,9 @@ class Scheduler:
     def _scheduled(self, block: Kernels) -> Kernels:
         device, multiplicity = self.device, self.multiplicity
         if multiplicity is not None:
-            block = replace(block, counts=counts_of(block.kernels, multiplicity))
+            block = replace(
+                block, counts=repetition_counts(block.kernels, multiplicity)
+            )
         if device.copies_operands:
             block = with_copies(block)
         if device.combine_bytes:
@@ -59,7 +61,7 @@ def _unfolded(
 ) -> Kernels:
     """First repetitions in the order that they have in the whole."""
     kernels = block.kernels
-    counts = counts_of(kernels, multiplicity)
+    counts = repetition_counts(kernels, multiplicity)
     block = replace(block, counts=counts, spans=program_spans(kernels, multiplicity))
     if device.order == "breadth_first":
         block = _by_level(block)

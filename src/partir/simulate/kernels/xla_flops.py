@@ -74,8 +74,8 @@ class _Copies:
         self.makers = {v: n for n, op in enumerate(block.ops) for v in op.results}
         self.reads = Counter(v for op in block.ops for v in reads_of(op))
         self.reads.update(block.results)
-        self.kept = set(block.results)  # wanted in memory
-        self.homes: dict[int, set[object]] = {}  # kernels that a value is fused into
+        self.stored = set(block.results)  # values wanted in memory
+        self.fusions: dict[int, set[object]] = {}  # kernels that compute a value inside
         self.joined: set[int] = set()  # ops that a reduction has taken in
         self.times = [1] * len(block.ops)
 
@@ -98,26 +98,26 @@ class _Copies:
         """What a kernel of its own reads: from memory, or through a reshape."""
         forms = operand_forms(op.nest) if isinstance(op, Compute) else None
         if forms is None:
-            self.kept.update(reads_of(op))
+            self.stored.update(reads_of(op))
             return
         for value, form in zip(op.operands, forms, strict=True):
             if form is None:
-                self.kept.add(value)
+                self.stored.add(value)
             else:
-                self.homes.setdefault(value, set()).add((value, form))
+                self.fusions.setdefault(value, set()).add((value, form))
 
     def _join(self, value: int) -> None:
         """A reduction takes in arithmetic that nobody else reads."""
         number = self.makers.get(value)
         fact = None if number is None else self.facts[number]
         if number is None or fact is None or self.reads[value] != 1:
-            self.kept.add(value)
+            self.stored.add(value)
         elif fact.repeats:
-            self.homes.setdefault(value, set()).add(number)
+            self.fusions.setdefault(value, set()).add(number)
         else:
             op = self.block.ops[number]
             if not isinstance(op, Compute) or not joins_reduction(op.nest):
-                self.kept.add(value)
+                self.stored.add(value)
                 return
             self.joined.add(number)
             for operand in op.operands:
@@ -125,20 +125,20 @@ class _Copies:
 
     def _fuse(self, number: int, op: SpmdOp, fact: Facts) -> None:
         value = op.results[0]
-        homes, kept = self.homes.get(value, set()), value in self.kept
+        fusions, stored = self.fusions.get(value, set()), value in self.stored
         if fact.role is Role.VIEW:
-            own = kept and self._is_fused(op.operands[0])
-            here = homes | {number} if own else homes
-        elif self._is_computed_once(op, fact, kept):
-            here = homes if len(homes) == 1 and not kept else {number}
+            own = stored and self._is_fused(op.operands[0])
+            here = fusions | {number} if own else fusions
+        elif self._is_computed_once(op, fact, stored):
+            here = fusions if len(fusions) == 1 and not stored else {number}
         else:
-            here = homes | {number} if kept else homes
+            here = fusions | {number} if stored else fusions
         self.times[number] = len(here)
         for operand in op.operands:
             if fact.repeats and self._is_costly(operand, value):
-                self.kept.add(operand)  # or it would be computed for every element
+                self.stored.add(operand)  # or it would be computed for every element
             else:
-                self.homes.setdefault(operand, set()).update(here)
+                self.fusions.setdefault(operand, set()).update(here)
 
     def _is_costly(self, operand: int, repeated: int) -> bool:
         number = self.makers.get(operand)
@@ -146,12 +146,12 @@ class _Copies:
         costly = fact is not None and fact.role in (Role.COSTLY, Role.ROOT)
         return costly and self.types[operand].bytes < self.types[repeated].bytes
 
-    def _is_computed_once(self, op: SpmdOp, fact: Facts, kept: bool) -> bool:
+    def _is_computed_once(self, op: SpmdOp, fact: Facts, stored: bool) -> bool:
         """Costly ones are; so are those that would make every reader read more."""
         if fact.repeats:
             return False
         costly = fact.role in (Role.COSTLY, Role.ROOT)
-        return costly or (kept and not self._reads_little(op))
+        return costly or (stored and not self._reads_little(op))
 
     def _reads_little(self, op: SpmdOp) -> bool:
         made = self.types[op.results[0]]

@@ -21,7 +21,7 @@ from partir.spmd.program import Control
 _IN_PLACE = frozenset((Role.CHEAP, Role.COSTLY, Role.UPDATE))
 
 
-class Lives:
+class LiveRanges:
     """Live ranges of a block's values in memory, by position in the schedule."""
 
     def __init__(
@@ -111,7 +111,7 @@ class Lives:
         """Peak of a loop's body or of the dearest branch."""
         types, schedule, others = self.types, self.schedule, self.others
         return max(
-            Lives(schedule(inner), types, schedule, True, others).peak()[0]
+            LiveRanges(schedule(inner), types, schedule, True, others).peak()[0]
             for inner in kernel.inner
         )
 

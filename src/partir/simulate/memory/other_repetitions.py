@@ -3,7 +3,7 @@
 What lives from one pass over the repetitions to another (activations for the backward
 pass, gradients for the optimizer) is there once per repetition, the rest once. How many
 others there are at a time follows from where in the whole their makers and their last
-readers stand (`kernels/spans.py`): as many as are made and not yet read.
+readers stand (`kernels/repetition_spans.py`): as many as are made and not yet read.
 """
 
 from __future__ import annotations

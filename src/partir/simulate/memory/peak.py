@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from partir.simulate.fold_multiplicity import Multiplicity
 from partir.simulate.kernels.kernel import Kernels
 from partir.simulate.memory.donation import Donation, donation_of
-from partir.simulate.memory.live_ranges import Lives
+from partir.simulate.memory.live_ranges import LiveRanges
 from partir.simulate.memory.other_repetitions import OtherRepetitions
 from partir.spmd.program import SpmdProgram
 
@@ -66,7 +66,7 @@ def peak_memory(
         program, block = _own_results(program, block, len(multiplicity.results))
     types, body = program.types, program.body
     others = OtherRepetitions(types, multiplicity) if multiplicity else None
-    lives = Lives(block, types, schedule, is_body=False, others=others)
+    lives = LiveRanges(block, types, schedule, is_body=False, others=others)
     arguments = multiplicity.arguments if multiplicity else [1] * len(body.arguments)
     results = multiplicity.results if multiplicity else [1] * len(body.results)
     donation = donation_of(program, block, donated, multiplicity)
@@ -94,7 +94,7 @@ def _own_results(
 
 
 def _reuse(
-    lives: Lives,
+    lives: LiveRanges,
     program: SpmdProgram,
     donation: Donation,
     arguments: Sequence[int],

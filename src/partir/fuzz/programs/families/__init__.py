@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from partir.fuzz.programs.draft import Draft
 from partir.fuzz.programs.families import (
     control,
     elementwise,
@@ -17,8 +16,9 @@ from partir.fuzz.programs.families import (
     reductions,
     windows,
 )
+from partir.fuzz.programs.sketch import Sketch
 
-Family = Callable[[Draft], None]
+Family = Callable[[Sketch], None]
 
 SHARES: dict[Family, float] = {
     **elementwise.SHARES,

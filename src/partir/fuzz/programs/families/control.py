@@ -8,20 +8,20 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from partir.fuzz.programs.draft import Draft, NoFit, Var, fitted
 from partir.fuzz.programs.families.linear import chain
+from partir.fuzz.programs.sketch import NoFit, Sketch, Var, fitted
 
 Body = Callable[..., list[Any]]
 
 
-def _body(draft: Draft, inputs: Sequence[Var], outputs: Sequence[Var]) -> Body:
+def _body(sketch: Sketch, inputs: Sequence[Var], outputs: Sequence[Var]) -> Body:
     """A random program from values of these types to values of those."""
-    inner = draft.body(inputs)
+    inner = sketch.body(inputs)
     made = [_chosen(inner, output) for output in outputs]
     return lambda *given: _returned(inner.evaluate(given), made, outputs)
 
 
-def _chosen(inner: Draft, output: Var) -> int:
+def _chosen(inner: Sketch, output: Var) -> int:
     same = [
         v for v in inner.values if (v.shape, v.dtype) == (output.shape, output.dtype)
     ]
@@ -34,22 +34,22 @@ def _returned(env: dict[int, Any], made: Sequence[int], outputs: Sequence[Var]) 
     ]
 
 
-def _some(draft: Draft, most: int) -> list[Var]:
-    found = [draft.any() for _ in range(draft.rng.randrange(1, most + 1))]
+def _some(sketch: Sketch, most: int) -> list[Var]:
+    found = [sketch.any() for _ in range(sketch.rng.randrange(1, most + 1))]
     return list({v.number: v for v in found}.values())
 
 
-def scan(draft: Draft) -> None:
+def scan(sketch: Sketch) -> None:
     """A carry through the rows of stacked values, outputs stacked again."""
-    carries = _some(draft, 2)
-    stacked = [v for v in _some(draft, 2) if v.rank and 0 < v.shape[0] <= 8]
+    carries = _some(sketch, 2)
+    stacked = [v for v in _some(sketch, 2) if v.rank and 0 < v.shape[0] <= 8]
     stacked = [v for v in stacked if v.shape[0] == stacked[0].shape[0]]
     rows = [Var(0, v.shape[1:], v.dtype) for v in stacked]
-    outside = _some(draft, 1)
-    outs = [draft.rng.choice([*carries, *rows])] if draft.chance(0.6) else []
-    body = _body(draft, [*carries, *rows, *outside], [*carries, *outs])
-    length = stacked[0].shape[0] if stacked else draft.rng.choice([1, 2, 3])
-    backwards = draft.chance(0.25)
+    outside = _some(sketch, 1)
+    outs = [sketch.rng.choice([*carries, *rows])] if sketch.chance(0.6) else []
+    body = _body(sketch, [*carries, *rows, *outside], [*carries, *outs])
+    length = stacked[0].shape[0] if stacked else sketch.rng.choice([1, 2, 3])
+    backwards = sketch.chance(0.25)
     counts = len(carries), len(stacked)
 
     def apply(*given: Any) -> Any:
@@ -62,22 +62,22 @@ def scan(draft: Draft) -> None:
 
         return lax.scan(step, tuple(start), tuple(xs), length, backwards)
 
-    draft.do(apply, *carries, *stacked, *outside)
+    sketch.do(apply, *carries, *stacked, *outside)
 
 
-def accumulate(draft: Draft) -> None:
+def accumulate(sketch: Sketch) -> None:
     """A loop that only adds to its carry: gradients over microbatches.
 
     What is added is often a sum, which then could wait until the loop is done.
     """
-    value = draft.any(lambda v: v.rank > 1 and 0 < v.shape[0] <= 8 and not v.is_bool)
+    value = sketch.any(lambda v: v.rank > 1 and 0 < v.shape[0] <= 8 and not v.is_bool)
     if not all(value.shape):
         raise NoFit
-    inner = draft.body([Var(0, value.shape[1:], value.dtype)], grown=False)
+    inner = sketch.body([Var(0, value.shape[1:], value.dtype)], grown=False)
     made = chain(inner, inner.values[0])
     kind = "float64" if made.is_bool else made.dtype
-    start = draft.like(made.shape, kind)
-    zeros, twice = draft.chance(0.6), draft.chance(0.2)
+    start = sketch.like(made.shape, kind)
+    zeros, twice = sketch.chance(0.6), sketch.chance(0.2)
 
     def apply(x: Any, start: Any) -> Any:
         def step(carry: Any, row: Any) -> Any:
@@ -86,15 +86,15 @@ def accumulate(draft: Draft) -> None:
 
         return lax.scan(step, jnp.zeros_like(start) if zeros else start, x)[0]
 
-    draft.do(apply, value, start)
+    sketch.do(apply, value, start)
 
 
-def loop(draft: Draft) -> None:
+def loop(sketch: Sketch) -> None:
     """A while whose condition reads what it carries, and counts."""
-    carries = _some(draft, 2)
-    outside = _some(draft, 1)
-    body = _body(draft, [*carries, *outside], carries)
-    most = draft.rng.choice([1, 2, 3])
+    carries = _some(sketch, 2)
+    outside = _some(sketch, 1)
+    body = _body(sketch, [*carries, *outside], carries)
+    most = sketch.rng.choice([1, 2, 3])
     number = carries[0].number % 7
 
     def apply(*given: Any) -> Any:
@@ -111,20 +111,20 @@ def loop(draft: Draft) -> None:
 
         return lax.while_loop(condition, step, (jnp.int32(0), *start))[1:]
 
-    draft.do(apply, *carries, *outside)
+    sketch.do(apply, *carries, *outside)
 
 
-def branch(draft: Draft) -> None:
+def branch(sketch: Sketch) -> None:
     """One of several ways, by an index or a truth value."""
-    inputs = _some(draft, 3)
-    outputs = [Var(0, draft.any().shape, draft.dtype())]
-    ways = [_body(draft, inputs, outputs) for _ in range(draft.rng.choice([2, 2, 3]))]
-    index = draft.index(())
+    inputs = _some(sketch, 3)
+    outputs = [Var(0, sketch.any().shape, sketch.dtype())]
+    ways = [_body(sketch, inputs, outputs) for _ in range(sketch.rng.choice([2, 2, 3]))]
+    index = sketch.index(())
 
     def apply(i: Any, *given: Any) -> Any:
         return lax.switch(i.astype(jnp.int32), ways, *given)
 
-    draft.do(apply, index, *inputs)
+    sketch.do(apply, index, *inputs)
 
 
 SHARES = {scan: 1.5, accumulate: 1.0, loop: 0.7, branch: 1.0}

@@ -8,7 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from partir.fuzz.programs.draft import COMPLEX, FLOATS, Draft, NoFit, Var, converted
+from partir.fuzz.programs.sketch import COMPLEX, FLOATS, NoFit, Sketch, Var, converted
 
 _NUMBERS = (lax.add, lax.sub, lax.mul, lax.add, lax.mul)
 _ORDERED = (lax.max, lax.min)
@@ -47,29 +47,29 @@ def _binary_ops(value: Var) -> tuple[Callable[[Any, Any], Any], ...]:
     return (*_NUMBERS, *_NUMBERS, *_ORDERED, *_REAL)
 
 
-def binary(draft: Draft) -> None:
+def binary(sketch: Sketch) -> None:
     """Two values of one type; the second may be spread over the first."""
-    left = draft.any()
-    op = draft.rng.choice(_binary_ops(left))
-    if left.rank and draft.chance(0.4):
-        _spread(draft, left, op)
+    left = sketch.any()
+    op = sketch.rng.choice(_binary_ops(left))
+    if left.rank and sketch.chance(0.4):
+        _spread(sketch, left, op)
         return
-    right = draft.like(left.shape, left.dtype)
-    operands = (left, right) if draft.chance(0.7) else (right, left)
-    draft.do(op, *operands)
+    right = sketch.like(left.shape, left.dtype)
+    operands = (left, right) if sketch.chance(0.7) else (right, left)
+    sketch.do(op, *operands)
 
 
-def _spread(draft: Draft, left: Var, op: Callable[[Any, Any], Any]) -> None:
+def _spread(sketch: Sketch, left: Var, op: Callable[[Any, Any], Any]) -> None:
     """The second operand has some of the first's dimensions."""
-    dims = tuple(d for d in range(left.rank) if draft.chance(0.5))
-    right = draft.like([left.shape[d] for d in dims], left.dtype)
-    swapped = draft.chance(0.3)
+    dims = tuple(d for d in range(left.rank) if sketch.chance(0.5))
+    right = sketch.like([left.shape[d] for d in dims], left.dtype)
+    swapped = sketch.chance(0.3)
 
     def apply(x: Any, y: Any) -> Any:
         y = lax.broadcast_in_dim(y, x.shape, dims)
         return op(y, x) if swapped else op(x, y)
 
-    draft.do(apply, left, right)
+    sketch.do(apply, left, right)
 
 
 def _unary_ops(value: Var) -> tuple[Callable[[Any], Any], ...]:
@@ -111,62 +111,62 @@ def _unary_ops(value: Var) -> tuple[Callable[[Any], Any], ...]:
     )
 
 
-def unary(draft: Draft) -> None:
+def unary(sketch: Sketch) -> None:
     """One value."""
-    value = draft.any()
-    draft.do(draft.rng.choice(_unary_ops(value)), value)
+    value = sketch.any()
+    sketch.do(sketch.rng.choice(_unary_ops(value)), value)
 
 
-def scaled(draft: Draft) -> None:
+def scaled(sketch: Sketch) -> None:
     """A value and a number: sums move past some of these, and must not past others."""
-    value = draft.any(lambda v: not v.is_bool)
-    number = draft.constant(value.dtype)
+    value = sketch.any(lambda v: not v.is_bool)
+    number = sketch.constant(value.dtype)
     ops = [lax.add, lax.mul, lax.mul, lax.sub]
     ops += [] if value.is_integer else [lax.div]
-    op = draft.rng.choice(ops)
-    draft.do(lambda x: op(x, jnp.full(x.shape, number, x.dtype)), value)
+    op = sketch.rng.choice(ops)
+    sketch.do(lambda x: op(x, jnp.full(x.shape, number, x.dtype)), value)
 
 
-def convert(draft: Draft) -> None:
+def convert(sketch: Sketch) -> None:
     """To another type, wider or narrower."""
-    value, dtype = draft.any(), draft.dtype()
+    value, dtype = sketch.any(), sketch.dtype()
     if dtype == value.dtype:
         raise NoFit
-    draft.do(lambda x: converted(x, dtype), value)
+    sketch.do(lambda x: converted(x, dtype), value)
 
 
-def from_parts(draft: Draft) -> None:
+def from_parts(sketch: Sketch) -> None:
     """A complex number of its parts."""
-    value = draft.any(lambda v: v.dtype in ("float32", "float64"))
-    if not set(draft.dtypes) & set(COMPLEX):
+    value = sketch.any(lambda v: v.dtype in ("float32", "float64"))
+    if not set(sketch.dtypes) & set(COMPLEX):
         raise NoFit
-    draft.do(lax.complex, value, draft.like(value.shape, value.dtype))
+    sketch.do(lax.complex, value, sketch.like(value.shape, value.dtype))
 
 
 _COMPARISONS = (lax.eq, lax.ne, lax.lt, lax.le, lax.gt, lax.ge)
 
 
-def compare(draft: Draft) -> None:
+def compare(sketch: Sketch) -> None:
     """Truth values."""
-    left = draft.any(lambda v: not v.is_complex)
-    op = draft.rng.choice(_COMPARISONS)
-    draft.do(op, left, draft.like(left.shape, left.dtype))
+    left = sketch.any(lambda v: not v.is_complex)
+    op = sketch.rng.choice(_COMPARISONS)
+    sketch.do(op, left, sketch.like(left.shape, left.dtype))
 
 
-def select(draft: Draft) -> None:
+def select(sketch: Sketch) -> None:
     """One or the other by a mask that is given."""
-    value = draft.any()
-    mask = draft.like(value.shape, "bool")
-    draft.do(lax.select, mask, value, draft.like(value.shape, value.dtype))
+    value = sketch.any()
+    mask = sketch.like(value.shape, "bool")
+    sketch.do(lax.select, mask, value, sketch.like(value.shape, value.dtype))
 
 
-def masked(draft: Draft) -> None:
+def masked(sketch: Sketch) -> None:
     """A mask of positions: causal, a band, all but the first."""
-    value = draft.any(lambda v: v.rank > 0)
-    rows, columns = (draft.rng.randrange(value.rank) for _ in range(2))
-    compare, shift = draft.rng.choice(_COMPARISONS), draft.rng.randrange(-1, 3)
-    fill = draft.constant(value.dtype)
-    if value.dtype in FLOATS and draft.chance(0.3):
+    value = sketch.any(lambda v: v.rank > 0)
+    rows, columns = (sketch.rng.randrange(value.rank) for _ in range(2))
+    compare, shift = sketch.rng.choice(_COMPARISONS), sketch.rng.randrange(-1, 3)
+    fill = sketch.constant(value.dtype)
+    if value.dtype in FLOATS and sketch.chance(0.3):
         fill = jnp.asarray(-jnp.inf, value.dtype)
 
     def apply(x: Any) -> Any:
@@ -174,15 +174,15 @@ def masked(draft: Draft) -> None:
         kept = compare(counts[0], counts[1] + shift if rows != columns else shift + 1)
         return jnp.where(kept, x, fill)
 
-    draft.do(apply, value)
+    sketch.do(apply, value)
 
 
-def clamp(draft: Draft) -> None:
+def clamp(sketch: Sketch) -> None:
     """Between two numbers, or two values."""
-    value = draft.any(lambda v: not (v.is_complex or v.is_bool))
-    shape = value.shape if draft.chance(0.5) else ()
-    low, high = (draft.like(shape, value.dtype) for _ in range(2))
-    draft.do(lax.clamp, low, value, high)
+    value = sketch.any(lambda v: not (v.is_complex or v.is_bool))
+    shape = value.shape if sketch.chance(0.5) else ()
+    low, high = (sketch.like(shape, value.dtype) for _ in range(2))
+    sketch.do(lax.clamp, low, value, high)
 
 
 SHARES = {

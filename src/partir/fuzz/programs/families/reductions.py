@@ -8,7 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from partir.fuzz.programs.draft import Draft, NoFit, Var, identity
+from partir.fuzz.programs.sketch import NoFit, Sketch, Var, identity
 
 
 def _combiners(value: Var) -> list[Callable[[Any, Any], Any]]:
@@ -22,86 +22,86 @@ def _combiners(value: Var) -> list[Callable[[Any, Any], Any]]:
     return found
 
 
-def _dims(draft: Draft, value: Var) -> tuple[int, ...]:
-    found = tuple(d for d in range(value.rank) if draft.chance(0.5))
-    return found or (draft.rng.randrange(value.rank),)
+def _dims(sketch: Sketch, value: Var) -> tuple[int, ...]:
+    found = tuple(d for d in range(value.rank) if sketch.chance(0.5))
+    return found or (sketch.rng.randrange(value.rank),)
 
 
-def reduce(draft: Draft) -> None:
+def reduce(sketch: Sketch) -> None:
     """By a monoid, from its identity, from another number, or from a value."""
-    value = draft.any(lambda v: v.rank > 0)
-    combine, dims = draft.rng.choice(_combiners(value)), _dims(draft, value)
-    if draft.chance(0.3) and combine is not lax.bitwise_xor:
-        start = draft.like((), value.dtype)
-        draft.do(lambda x, s: lax.reduce(x, s, combine, dims), value, start)
+    value = sketch.any(lambda v: v.rank > 0)
+    combine, dims = sketch.rng.choice(_combiners(value)), _dims(sketch, value)
+    if sketch.chance(0.3) and combine is not lax.bitwise_xor:
+        start = sketch.like((), value.dtype)
+        sketch.do(lambda x, s: lax.reduce(x, s, combine, dims), value, start)
         return
     # XLA forgets what xor starts from where the dimension's size is 1.
     xor = combine is lax.bitwise_xor
-    number = draft.constant(value.dtype) * (0 if xor else 1)
-    draft.do(lambda x: lax.reduce(x, number, combine, dims), value)
+    number = sketch.constant(value.dtype) * (0 if xor else 1)
+    sketch.do(lambda x: lax.reduce(x, number, combine, dims), value)
 
 
-def total(draft: Draft) -> None:
+def total(sketch: Sketch) -> None:
     """A plain sum, in its own type or in a wider one."""
-    value = draft.any(lambda v: v.rank > 0 and not v.is_bool)
-    dims, dtype = _dims(draft, value), draft.dtype()
-    wide = dtype if draft.chance(0.2) and dtype != "bool" else value.dtype
+    value = sketch.any(lambda v: v.rank > 0 and not v.is_bool)
+    dims, dtype = _dims(sketch, value), sketch.dtype()
+    wide = dtype if sketch.chance(0.2) and dtype != "bool" else value.dtype
     if value.is_complex:
         wide = value.dtype
-    draft.do(lambda x: jnp.sum(x, dims, dtype=wide), value)
+    sketch.do(lambda x: jnp.sum(x, dims, dtype=wide), value)
 
 
-def then_used(draft: Draft) -> None:
+def then_used(sketch: Sketch) -> None:
     """A sum, then multiplied, divided, added to another sum, or summed again."""
-    value = draft.any(lambda v: v.rank > 0 and not v.is_bool)
-    dims = _dims(draft, value)
-    summed = draft.one(lambda x: jnp.sum(x, dims, dtype=x.dtype), value)
-    way = draft.rng.choice(["scale", "divide", "add", "again", "product"])
+    value = sketch.any(lambda v: v.rank > 0 and not v.is_bool)
+    dims = _dims(sketch, value)
+    summed = sketch.one(lambda x: jnp.sum(x, dims, dtype=x.dtype), value)
+    way = sketch.rng.choice(["scale", "divide", "add", "again", "product"])
     if way == "divide" and value.is_integer:
         way = "scale"
     if way in ("scale", "divide"):
         op = lax.mul if way == "scale" else lax.div
-        draft.do(op, summed, draft.like(summed.shape, summed.dtype))
+        sketch.do(op, summed, sketch.like(summed.shape, summed.dtype))
     elif way == "add":
-        other = draft.like(value.shape, value.dtype)
-        draft.do(lambda s, x: s + jnp.sum(x, dims, dtype=x.dtype), summed, other)
+        other = sketch.like(value.shape, value.dtype)
+        sketch.do(lambda s, x: s + jnp.sum(x, dims, dtype=x.dtype), summed, other)
     elif way == "again" and summed.rank:
-        draft.do(lambda s: jnp.sum(s, 0, dtype=s.dtype), summed)
+        sketch.do(lambda s: jnp.sum(s, 0, dtype=s.dtype), summed)
     else:
-        draft.do(lambda s, x: jnp.expand_dims(s, dims) * x, summed, value)
+        sketch.do(lambda s, x: jnp.expand_dims(s, dims) * x, summed, value)
 
 
-def softmax(draft: Draft) -> None:
+def softmax(sketch: Sketch) -> None:
     """Maximum, exponential, sum and quotient."""
-    value = draft.any(lambda v: v.rank > 0 and v.is_float and v.size > 0)
-    dim = draft.rng.randrange(value.rank)
+    value = sketch.any(lambda v: v.rank > 0 and v.is_float and v.size > 0)
+    dim = sketch.rng.randrange(value.rank)
 
     def apply(x: Any) -> Any:
         high = lax.expand_dims(jnp.max(x, dim), (dim,))
         raised = lax.exp(x - high)
         return raised / lax.expand_dims(jnp.sum(raised, dim), (dim,))
 
-    draft.do(apply, value)
+    sketch.do(apply, value)
 
 
-def variance(draft: Draft) -> None:
+def variance(sketch: Sketch) -> None:
     """A mean taken away, squares summed."""
-    value = draft.any(lambda v: v.rank > 0 and v.is_float and v.size > 0)
-    dim = draft.rng.randrange(value.rank)
+    value = sketch.any(lambda v: v.rank > 0 and v.is_float and v.size > 0)
+    dim = sketch.rng.randrange(value.rank)
 
     def apply(x: Any) -> Any:
         count = jnp.asarray(x.shape[dim], x.dtype)
         mean = lax.expand_dims(jnp.sum(x, dim) / count, (dim,))
         return jnp.sum((x - mean) * (x - mean), dim) / count
 
-    draft.do(apply, value)
+    sketch.do(apply, value)
 
 
-def with_body(draft: Draft) -> None:
+def with_body(sketch: Sketch) -> None:
     """Two values reduced together by a body that is no single op."""
-    value = draft.any(lambda v: v.rank > 0 and (v.is_integer or v.is_float))
-    other = draft.like(value.shape, value.dtype)
-    dims = _dims(draft, value)
+    value = sketch.any(lambda v: v.rank > 0 and (v.is_integer or v.is_float))
+    other = sketch.like(value.shape, value.dtype)
+    dims = _dims(sketch, value)
     least, most = (identity(way, value.dtype) for way in ("max", "min"))
     zero = identity("add", value.dtype)
 
@@ -115,26 +115,26 @@ def with_body(draft: Draft) -> None:
         )
         return lax.select(first, a[0], b[0]), lax.select(first, a[1], b[1])
 
-    body, numbers = draft.rng.choice([(both, (zero, least)), (largest, (least, most))])
-    draft.do(lambda x, y: lax.reduce((x, y), numbers, body, dims), value, other)
+    body, numbers = sketch.rng.choice([(both, (zero, least)), (largest, (least, most))])
+    sketch.do(lambda x, y: lax.reduce((x, y), numbers, body, dims), value, other)
 
 
-def extreme(draft: Draft) -> None:
+def extreme(sketch: Sketch) -> None:
     """Where the largest or the smallest is."""
-    value = draft.any(lambda v: v.rank > 0 and not (v.is_complex or v.is_bool))
-    dim = draft.rng.randrange(value.rank)
+    value = sketch.any(lambda v: v.rank > 0 and not (v.is_complex or v.is_bool))
+    dim = sketch.rng.randrange(value.rank)
     if not value.shape[dim]:
         raise NoFit
-    find = draft.rng.choice([lax.argmax, lax.argmin])
-    draft.do(lambda x: find(x, dim, jnp.int32), value)
+    find = sketch.rng.choice([lax.argmax, lax.argmin])
+    sketch.do(lambda x: find(x, dim, jnp.int32), value)
 
 
-def counted(draft: Draft) -> None:
+def counted(sketch: Sketch) -> None:
     """How often something holds: a mask, converted and summed."""
-    value = draft.any(lambda v: v.rank > 0 and not v.is_complex)
-    dims, number = _dims(draft, value), draft.constant(value.dtype)
-    dtype = draft.rng.choice([d for d in (*draft.dtypes, "int32") if d != "bool"])
-    draft.do(lambda x: jnp.sum((x > number).astype(dtype), dims, dtype=dtype), value)
+    value = sketch.any(lambda v: v.rank > 0 and not v.is_complex)
+    dims, number = _dims(sketch, value), sketch.constant(value.dtype)
+    dtype = sketch.rng.choice([d for d in (*sketch.dtypes, "int32") if d != "bool"])
+    sketch.do(lambda x: jnp.sum((x > number).astype(dtype), dims, dtype=dtype), value)
 
 
 SHARES = {

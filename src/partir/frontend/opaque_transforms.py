@@ -1,4 +1,4 @@
-"""`Whole`: a function kept whole, and those that transformations make of it.
+"""`Whole`: an opaque function, and those that transformations make of it.
 
 Functions are frozen data that compare equal if made the same way, so that the layers of
 a model share one. Their rules follow from the rule that the user wrote:
@@ -17,7 +17,7 @@ from typing import Any
 
 import jax
 
-from partir.frontend.residuals import (
+from partir.frontend.opaque_residuals import (
     Mask,
     Residuals,
     Resuming,

@@ -75,7 +75,7 @@ class Node:
 
 
 @dataclass
-class Draft:
+class Sketch:
     """The program so far, and the lots that it is drawn by.
 
     `dtypes` and `sizes` are few, so that values fit each other often.
@@ -84,7 +84,7 @@ class Draft:
     rng: random.Random
     dtypes: tuple[str, ...]
     sizes: tuple[int, ...]
-    families: Mapping[Callable[[Draft], None], float]  # with their shares
+    families: Mapping[Callable[[Sketch], None], float]  # with their shares
     depth: int = 0  # of the loops and branches that this is the body of
     values: list[Var] = field(default_factory=list)
     arguments: dict[int, str] = field(default_factory=dict)  # with what they hold
@@ -161,12 +161,12 @@ class Draft:
                 del self.values[values:], self.nodes[nodes:]
                 self.arguments = arguments
 
-    def body(self, inputs: Sequence[Var], grown: bool = True) -> Draft:
+    def body(self, inputs: Sequence[Var], grown: bool = True) -> Sketch:
         """A small program of values of these types, for a loop or a branch."""
         if self.depth > 1:
             raise NoFit
         rng = random.Random(self.rng.random())
-        inner = Draft(rng, self.dtypes, self.sizes, self.families, self.depth + 1)
+        inner = Sketch(rng, self.dtypes, self.sizes, self.families, self.depth + 1)
         for value in inputs:
             inner.argument(value.shape, value.dtype)
         inner.closed = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from partir.ir.core import Signature
-from partir.ir.pairs import Pair
+from partir.ir.residual_pairs import Pair
 from partir.ir.user_rule import RULE, WHOLE, parse
 from partir.rules.nest import Nest, nest_of
 

@@ -36,7 +36,7 @@ _NAMES = {
 _ORDER = ("offset_dims", "update_window_dims")
 
 
-class Batched(NamedTuple):
+class BatchedLookup(NamedTuple):
     """A lookup with batching dimensions: attributes, and columns of indices left."""
 
     attrs: dict[str, str]
@@ -93,7 +93,7 @@ class Counts:
             if known:
                 self.splats[value] = known
 
-    def batched(self, op: Signature, operands: Sequence[int]) -> Batched | None:
+    def batched(self, op: Signature, operands: Sequence[int]) -> BatchedLookup | None:
         """A lookup's other form, if one of its columns counts along its batch."""
         position = 1 if op.name == "gather" else len(op.results)
         attr, dropped, *batching, addressed = _NAMES[op.name]
@@ -121,7 +121,7 @@ class Counts:
         numbers[batching[1]] = tuple(pairs[d] for d in sorted(pairs))
         text = ", ".join(_written(numbers, (*_ORDER, *_NAMES[op.name][1:])))
         changed = {attr: f"#stablehlo.{op.name}<{text}>", "indices_are_sorted": "false"}
-        return Batched({**op.attrs, **changed}, position, tuple(left), vector)
+        return BatchedLookup({**op.attrs, **changed}, position, tuple(left), vector)
 
 
 def _holds(op: Signature, dim: int) -> bool:

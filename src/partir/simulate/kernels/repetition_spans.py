@@ -12,32 +12,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 
 from partir.simulate.fold_multiplicity import Multiplicity, Span
-from partir.simulate.kernels.kernel import Kernel, Kernels
-from partir.spmd.program import Collective, Compute
+from partir.simulate.kernels.kernel import Kernel, Kernels, per_kernel
+from partir.spmd.program import Collective
 
 
 def program_spans(kernels: Sequence[Kernel], multiplicity: Multiplicity) -> list[Span]:
-    """In the order of the source program."""
-    spans = multiplicity.spans
-    return [
-        spans[kernel.op.node]
-        if type(kernel.op) is Compute
-        else _program_span(kernel, multiplicity)
-        for kernel in kernels
-    ]
+    """In the order of the source program.
 
+    All-reduces of different repetitions at once come when all can be done.
+    """
 
-def _program_span(kernel: Kernel, multiplicity: Multiplicity) -> Span:
-    """All-reduces of different repetitions at once come when all can be done."""
-    op = kernel.op
-    if not isinstance(op, Collective):
-        return multiplicity.spans[op.node]
-    if len(kernel.members) < 2:
-        return _move_span(op, multiplicity)
-    each = [_move_span(member, multiplicity) for member in kernel.members]
-    start, end = min(s for s, _ in each), max(e for _, e in each)
-    once = len({multiplicity.of(member) for member in kernel.members}) > 1
-    return (end + 1, end + 1) if once else (start, end)
+    def span(kernel: Kernel) -> Span:
+        op = kernel.op
+        if not isinstance(op, Collective):
+            return multiplicity.spans[op.node]
+        if len(kernel.members) < 2:
+            return _move_span(op, multiplicity)
+        each = [_move_span(member, multiplicity) for member in kernel.members]
+        start, end = min(s for s, _ in each), max(e for _, e in each)
+        once = len({multiplicity.of(member) for member in kernel.members}) > 1
+        return (end + 1, end + 1) if once else (start, end)
+
+    return per_kernel(kernels, multiplicity.spans, span)
 
 
 def _move_span(op: Collective, multiplicity: Multiplicity) -> Span:

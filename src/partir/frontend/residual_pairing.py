@@ -1,4 +1,4 @@
-"""Which residuals a function kept whole saves, or resumes from."""
+"""Which residuals an opaque function saves, or resumes from."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from partir.frontend.derived import Backward, Batched, Forward
-from partir.frontend.residuals import Residuals, Resuming, Saving
-from partir.ir.pairs import Pair
+from partir.frontend.opaque_residuals import Residuals, Resuming, Saving
+from partir.frontend.opaque_transforms import Backward, Batched, Forward
+from partir.ir.residual_pairs import Pair
 from partir.ir.user_rule import WHOLE, DimNames, UserRule
 
 Name = Callable[[Any], str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from partir.ir.core import Program
-from partir.ir.pairs import Pair, pairs_of
+from partir.ir.residual_pairs import Pair, pairs_of
 from partir.ir.user_rule import PAIRS
 
 Group = tuple[tuple[int, Pair], ...]

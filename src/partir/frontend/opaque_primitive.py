@@ -1,7 +1,7 @@
-"""The primitive of functions kept whole, with every transformation that jax has.
+"""The primitive of opaque functions, with every transformation that jax has.
 
 Its tangent map is a primitive of its own, linear in the tangents, whose transpose is
-the backward pass: again a function kept whole, with a rule that follows from the
+the backward pass: again an opaque function, with a rule that follows from the
 forward one. Outside `opaque_calls` both are lowered as the functions they stand for.
 """
 
@@ -22,11 +22,11 @@ from jax.extend.mlir.dialects import stablehlo as hlo
 from jax.interpreters import ad, batching, mlir
 
 from partir.frontend.arithmetic import arithmetic
-from partir.frontend.derived import Whole
 from partir.frontend.jax_private import hidden_dims, ir_types
 from partir.frontend.opaque_calls import OpaqueFunction, current_table
-from partir.frontend.pairing import find_pairs
-from partir.frontend.residuals import find_residuals
+from partir.frontend.opaque_residuals import find_residuals
+from partir.frontend.opaque_transforms import Whole
+from partir.frontend.residual_pairing import find_pairs
 from partir.ir.user_rule import (
     FLOPS,
     FUNCTION_ID,
