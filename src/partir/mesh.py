@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from partir.errors import PartitionError
 
@@ -61,7 +60,7 @@ class Mesh:
                 )
 
     @classmethod
-    def of(cls, mesh: Any) -> Mesh:
+    def of(cls, mesh: object) -> Mesh:
         """Accept our own mesh, a mapping, or anything shaped like jax's Mesh."""
         if isinstance(mesh, Mesh):
             return mesh

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
@@ -10,7 +9,6 @@ import jax
 import numpy as np
 
 from partir.mesh import Mesh
-from partir.simulate.device.spec import DeviceSpec
 from partir.tactics.schedule import Tactic
 
 MeshLike: TypeAlias = (
@@ -20,9 +18,6 @@ MeshLike: TypeAlias = (
 
 ScheduleLike: TypeAlias = Tactic | Iterable[Tactic]
 """Tactics in order, or a single one; a schedule is a tactic too."""
-
-DeviceLike: TypeAlias = str | os.PathLike[str] | DeviceSpec
-"""A device to estimate for: a name, a path to a .toml file, or a spec."""
 
 DevicesLike: TypeAlias = Sequence[jax.Device] | np.ndarray | jax.sharding.Mesh
 """Devices to run on."""

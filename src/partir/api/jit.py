@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict, Unpack, overload
 
-from partir.api.accepted import DeviceLike, DevicesLike, MeshLike, ScheduleLike
+from partir.api.accepted import DevicesLike, MeshLike, ScheduleLike
 from partir.api.checks import require_arguments, require_platform
 from partir.api.jitted import Jitted, refuse_partitioned
 from partir.api.partitioned import Partitioned
@@ -13,11 +13,13 @@ from partir.api.pipeline import pipeline
 from partir.api.running import Running, real_mesh
 from partir.api.source import FunctionCall, Source, TracedProgram
 from partir.errors import PartitionError
+from partir.execute.options import CompilerOptions
 from partir.frontend.arguments import flatten_call
 from partir.frontend.parameters import Options, Parameters
 from partir.frontend.trace import trace_call
 from partir.ir.core import Program
 from partir.mesh import Mesh
+from partir.simulate.device.lookup import DeviceLike
 from partir.tactics.schedule import as_schedule
 
 
@@ -75,7 +77,7 @@ def partition(
     donate_argnums: int | Sequence[int] = (),
     donate_argnames: str | Sequence[str] = (),
     carry: Mapping[str, str] | None = None,
-    compiler_options: Mapping[str, Any] | None = None,
+    compiler_options: CompilerOptions | None = None,
     strict: bool = False,
 ) -> Partitioned:
     """Partition a function or a program. Needs no devices.
@@ -158,7 +160,7 @@ class JitOptions(TypedDict, total=False):
     donate_argnums: int | Sequence[int]
     donate_argnames: str | Sequence[str]
     carry: Mapping[str, str] | None
-    compiler_options: Mapping[str, Any] | None
+    compiler_options: CompilerOptions | None
     strict: bool
 
 
@@ -192,7 +194,7 @@ def jit(
     donate_argnums: int | Sequence[int] = (),
     donate_argnames: str | Sequence[str] = (),
     carry: Mapping[str, str] | None = None,
-    compiler_options: Mapping[str, Any] | None = None,
+    compiler_options: CompilerOptions | None = None,
     strict: bool = False,
 ) -> Jitted | Callable[[Callable[..., Any]], Jitted]:
     """Partition a function over a mesh by a schedule of tactics, and run it there.

@@ -15,6 +15,7 @@ from partir.api.pipeline import pipeline
 from partir.api.running import Running
 from partir.api.source import FunctionCall
 from partir.errors import PartitionError
+from partir.execute.ahead_of_time import Lowered
 from partir.execute.compiled import Compiled
 from partir.execute.runner import SignatureMiss
 from partir.frontend.arguments import Call, flatten_call, quick_flatten
@@ -80,7 +81,7 @@ class Jitted:
         """The record for this signature, without running. Shapes will do."""
         return self._partition(flatten_call(self._parameters, args, kwargs)[0])
 
-    def lower(self, *args: Any, **kwargs: Any) -> Any:
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """As `jax.jit(fn).lower`: a computation that can be compiled ahead of time."""
         call, arrays = flatten_call(self._parameters, args, kwargs)
         return self._compile(call, arrays).lower(*args, **kwargs)

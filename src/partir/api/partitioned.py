@@ -9,7 +9,7 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding, PartitionSpec
 
-from partir.api.accepted import DeviceLike, DevicesLike
+from partir.api.accepted import DevicesLike
 from partir.api.overview import overview
 from partir.api.running import Running
 from partir.api.source import Source, interface
@@ -30,14 +30,17 @@ from partir.ir.core import Port, Program
 from partir.mesh import Mesh
 from partir.partition.actions import Partition
 from partir.partition.core_text import core_text
+from partir.partition.patterns import Pattern
 from partir.report.replicated import ReplicatedOp, find_replicated
 from partir.rules.nest import Tiling
+from partir.simulate.device.lookup import DeviceLike
 from partir.simulate.estimate import Estimate
 from partir.spmd.printer import spmd_text
 from partir.spmd.program import SpmdProgram
 from partir.tactics.recorded import (
     layout_actions,
     recorded_schedule,
+    recorded_tactics,
     save_schedule,
 )
 from partir.tactics.schedule import Schedule
@@ -176,9 +179,9 @@ class Partitioned:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the schedule as data; `partir.load_schedule` reads it."""
         steps = [(step.name, step.actions) for step in self.steps]
-        save_schedule(recorded_schedule(steps), path)
+        save_schedule(recorded_tactics(steps), path)
 
-    def input_schedule(self, pattern: Any = "**", name: str = "inputs") -> Schedule:
+    def input_schedule(self, pattern: Pattern = "**", name: str = "inputs") -> Schedule:
         """The layout of these inputs as tactics for another function."""
         return recorded_schedule(layout_actions(self._partition, pattern, name))
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import jax
 
-from partir.api.accepted import DeviceLike, DevicesLike, MeshLike
+from partir.api.accepted import DevicesLike, MeshLike
 from partir.errors import PartitionError
 from partir.execute.agreement import shared
+from partir.execute.options import CompilerOptions
 from partir.mesh import Mesh
 from partir.partition.actions import Share
+from partir.simulate.device.lookup import DeviceLike
 from partir.simulate.estimate import Setting
 
 
@@ -22,7 +23,7 @@ class Running:
     """Where and how to run, and strictness."""
 
     devices: DevicesLike | None = None
-    compiler_options: Mapping[str, Any] | None = None
+    compiler_options: CompilerOptions | None = None
     strict: bool = False
     device: DeviceLike | None = None
 

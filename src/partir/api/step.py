@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from partir.api.later import Later
 from partir.execute.module import Module
@@ -14,6 +13,7 @@ from partir.partition.values import OpView, Values
 from partir.report.sharing import Sharing, sharing
 from partir.simulate.estimate import Estimate, Setting
 from partir.spmd.program import SpmdProgram
+from partir.tactics.schedule import Tactic
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Step:
     name: str
     state: State
     actions: tuple[Action, ...]
-    found: tuple[Any, ...]  # manual tactics that an automatic one found
+    found: tuple[Tactic, ...]  # manual tactics that an automatic one found
     notes: tuple[str, ...]  # what the tactic has to say of itself
     names: Values
     setting: Setting

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from partir.api.partitioned import Partitioned
 from partir.errors import PartitionError
 from partir.search.goal import Outcome
 from partir.search.problem import Problem
 from partir.search.result.decisions import decisions
+from partir.search.space.move import Move
 from partir.simulate.device.catalogue import devices
-from partir.simulate.device.lookup import as_device
+from partir.simulate.device.lookup import DeviceLike, as_device
 from partir.tactics.automatic import as_tactic
+from partir.tactics.choose import Choose
+from partir.tactics.manual import ManualPartition
 
 
 @dataclass(frozen=True)
 class Suggestion:
     """A tactic that could come next, and what the step would cost then."""
 
-    tactic: Any
+    tactic: ManualPartition | Choose
     reason: str
     seconds: float
     peak_bytes: int
@@ -35,7 +37,7 @@ def suggest(
     axis: str,
     k: int = 5,
     *,
-    device: Any = None,
+    device: DeviceLike | None = None,
     memory_limit: float | None = None,
 ) -> list[Suggestion]:
     """The k best next decisions over an axis, the best first.
@@ -76,7 +78,7 @@ def suggest(
     count = len(partitioned.program.arguments)
     donated = step.setting.donated() or [False] * count
     problem = Problem(step.state, [axis], spec, donated, memory_limit=memory_limit)
-    tried: list[tuple[Outcome, Any]] = []
+    tried: list[tuple[Outcome, Move]] = []
     for move in problem.candidates(()):
         state = problem.follow((), move)
         if state is not None:
@@ -86,7 +88,7 @@ def suggest(
 
 
 def _suggestion(
-    partitioned: Partitioned, problem: Problem, outcome: Outcome, move: Any
+    partitioned: Partitioned, problem: Problem, outcome: Outcome, move: Move
 ) -> Suggestion:
     decision, *_ = decisions(problem, (move,), partitioned.steps[-1].state)
     return Suggestion(

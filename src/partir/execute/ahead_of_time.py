@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from partir.execute.interface import Interface
+from partir.execute.options import CompilerOptions
 from partir.frontend.arguments import Call, flatten_call
 
 Run = Callable[[list[Any], Any], Any]
@@ -25,7 +26,7 @@ class Lowered:
         self._lowered, self._interface = lowered, interface
         self._run, self._seen = run, seen
 
-    def compile(self, compiler_options: Mapping[str, Any] | None = None) -> Executable:
+    def compile(self, compiler_options: CompilerOptions | None = None) -> Executable:
         """Compile with XLA."""
         options = None if compiler_options is None else dict(compiler_options)
         made = self._lowered.compile(options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -18,6 +18,7 @@ from partir.execute.ahead_of_time import Lowered
 from partir.execute.interface import Interface
 from partir.execute.jax_private import any_deleted
 from partir.execute.nans import raise_not_finite
+from partir.execute.options import CompilerOptions
 from partir.execute.placing import is_concrete, is_placed, place
 from partir.execute.runner import CallPlan, SignatureMiss, jit_flat
 from partir.frontend.arguments import Call, flatten_call, quick_flatten, same_fixed
@@ -35,7 +36,7 @@ class Compiled:
         plan: CallPlan,
         interface: Interface,
         mesh: jax.sharding.Mesh,
-        compiler_options: Mapping[str, Any] | None = None,
+        compiler_options: CompilerOptions | None = None,
     ) -> None:
         """Build the jitted function; nothing is compiled before the first call."""
         self.plan, self.mesh = plan, mesh
@@ -215,7 +216,7 @@ class Compiled:
         return Lowered(lowered, interface, self.run_placed, self.as_seen)
 
 
-def _lost_options(options: Mapping[str, Any]) -> str:
+def _lost_options(options: CompilerOptions) -> str:
     return (
         "inside another jax.jit a partitioned function can't set options for XLA; it "
         "gives the same results, but may need more memory or time. Give them to the "

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TypeAlias
 
 import jax
 
 from partir.spmd.program import Collective, SpmdProgram
 
+CompilerOption: TypeAlias = bool | int | float | str
+CompilerOptions: TypeAlias = Mapping[str, CompilerOption]
+"""Names of XLA's options with their values."""
 
-def default_options(mesh: jax.sharding.Mesh, program: SpmdProgram) -> dict[str, Any]:
+
+def default_options(
+    mesh: jax.sharding.Mesh, program: SpmdProgram
+) -> dict[str, CompilerOption]:
     """What to tell XLA on these devices.
 
     XLA:CPU drops optimization barriers early, then merges a weight's gathers for the

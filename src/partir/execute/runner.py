@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from partir.execute.jax_private import weaken
 from partir.execute.module import Module, call_module, wrap_key
+from partir.execute.options import CompilerOptions
 from partir.execute.padded_arrays import Uneven
 from partir.execute.placing import is_explicit
 
@@ -45,7 +46,7 @@ def jit_flat(
     plan: CallPlan,
     mesh: jax.sharding.Mesh,
     donated: Sequence[bool],
-    compiler_options: Mapping[str, Any] | None,
+    compiler_options: CompilerOptions | None,
     nested: bool = False,
 ) -> Any:
     """A jitted function of flat arrays.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from partir.errors import PartitionError
 from partir.ir.core import Program
 from partir.mesh import Mesh
+from partir.partition.figures import Counted, Figures, Simulator
 from partir.partition.graph import Graph
-from partir.partition.patterns import pattern_text
+from partir.partition.patterns import Pattern, pattern_text
 from partir.partition.propagate import propagate
 from partir.partition.requirements import Requirements
 from partir.partition.state import Origin, State
@@ -59,6 +60,14 @@ class Action:
         return f"{self!r}  # {self.reason}" if self.reason else repr(self)
 
 
+class Mark(NamedTuple):
+    """A point to return to: of the state, of the records, and what was propagated."""
+
+    state: tuple[int, int, int]
+    lengths: tuple[int, int, int]  # of actions, of what was found, of notes
+    propagated: tuple[tuple[int, str], ...]
+
+
 class Partition(Requirements):
     """The partition under way, as tactics see it.
 
@@ -74,8 +83,8 @@ class Partition(Requirements):
         self,
         program: Program,
         mesh: Mesh,
-        lowering: Callable[[State], Any] | None = None,
-        setting: Any = None,
+        lowering: Callable[[State], Counted] | None = None,
+        setting: Simulator | None = None,
         share: Share | None = None,
     ) -> None:
         """Start with nothing decided.
@@ -95,11 +104,11 @@ class Partition(Requirements):
 
     # Looking
 
-    def values(self, pattern: Any = "**") -> list[Value]:
+    def values(self, pattern: Pattern = "**") -> list[Value]:
         """Arguments, tags and, by ``%`` address, inner values that match a pattern."""
         return [self.view(*named) for named in self.names.matching(pattern)]
 
-    def results(self, pattern: Any = "**") -> list[Value]:
+    def results(self, pattern: Pattern = "**") -> list[Value]:
         """Results that match a pattern on their names, ``out/…``."""
         return [self.view(*named) for named in self.names.results_matching(pattern)]
 
@@ -119,21 +128,20 @@ class Partition(Requirements):
         """Collectives that the partition would have if it ended here."""
         if self._lowering is None:
             raise PartitionError("this partition has no lowering to count with")
-        counts: dict[str, int] = self._lowering(self.state).collectives
-        return counts
+        return self._lowering(self.state).collectives
 
-    def estimate(self, device: Any = None) -> Any:
+    def estimate(self, device: object = None) -> Figures:
         """Time and memory if the partition ended here, on a device by name or spec."""
         if self._lowering is None or self.setting is None:
             raise PartitionError("this partition has no simulator to estimate with")
         return self.setting.estimate(self._lowering(self.state), device)
 
-    def mark(self) -> Any:
+    def mark(self) -> Mark:
         """A point that `undo` can return to."""
-        recorded = len(self.actions), len(self.found), len(self.notes)
-        return self.state.mark(), recorded, list(self._propagated)
+        lengths = len(self.actions), len(self.found), len(self.notes)
+        return Mark(self.state.mark(), lengths, tuple(self._propagated))
 
-    def undo(self, mark: Any) -> None:
+    def undo(self, mark: Mark) -> None:
         """Take back every decision since the mark."""
         state, (actions, found, notes), propagated = mark
         self.state.undo(state)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, TypeAlias, TypeVar
 
 from partir.errors import PartitionError
 
@@ -20,7 +22,13 @@ class Optional:
         return f"optional({pattern_text(self.pattern)!r})"
 
 
-Pattern = str | re.Pattern[str] | Optional
+T = TypeVar("T")
+Pattern: TypeAlias = str | re.Pattern[str] | Optional
+ByPattern: TypeAlias = Mapping[Any, T]
+"""`Pattern`s with what a tactic says of names that match.
+
+Mappings are invariant in their keys: typed as patterns, a dict[str, int] would not do.
+"""
 
 
 def optional(pattern: str | re.Pattern[str]) -> Optional:

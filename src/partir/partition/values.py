@@ -12,7 +12,7 @@ from partir.ir.core import Program
 from partir.ir.source import Location
 from partir.ir.types import numpy_name
 from partir.partition.graph import Graph
-from partir.partition.patterns import matcher, pattern_text
+from partir.partition.patterns import Pattern, matcher, pattern_text
 from partir.partition.state import Conflict, State
 from partir.rules.factor import notation
 from partir.rules.nest import UNDECIDED
@@ -37,7 +37,7 @@ class Values:
         ]
         self.tags: list[Named] = [(t.name, t.value, t.dims) for t in program.tags]
 
-    def matching(self, pattern: Any) -> list[Named]:
+    def matching(self, pattern: Pattern) -> list[Named]:
         """Arguments and tags that match; with a leading ``%``, inner values."""
         if pattern_text(pattern).startswith("%"):
             if isinstance(pattern, str) and not _SPECIAL.search(pattern):
@@ -46,7 +46,7 @@ class Values:
             return self._select(pattern, self._inner)
         return self._select(pattern, [*self.arguments, *self.tags])
 
-    def results_matching(self, pattern: Any) -> list[Named]:
+    def results_matching(self, pattern: Pattern) -> list[Named]:
         """Results that match."""
         return self._select(pattern, self.results)
 

@@ -14,7 +14,7 @@ from partir.mesh import Mesh
 from partir.simulate.bubble import bubble_seconds
 from partir.simulate.cost import Cost
 from partir.simulate.device.catalogue import devices
-from partir.simulate.device.lookup import as_device
+from partir.simulate.device.lookup import DeviceLike, as_device
 from partir.simulate.device.spec import DeviceSpec
 from partir.simulate.fold_multiplicity import Multiplicity
 from partir.simulate.kernels.barriers import compiled
@@ -42,7 +42,7 @@ class Setting:
     @classmethod
     def of(
         cls,
-        device: Any,
+        device: DeviceLike | None,
         mesh: Mesh,
         donated: Callable[[], Sequence[bool] | None],
     ) -> Setting:
@@ -64,7 +64,7 @@ class Setting:
     def estimate(
         self,
         program: SpmdProgram,
-        device: Any = None,
+        device: DeviceLike | None = None,
         *,
         overlap: bool = True,
         trip_count: int = 1,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from partir.ir.garbage import collection_paused
 from partir.partition.actions import Action, Partition
 from partir.partition.model_decisions import ModelDecisions, has_decisions
 from partir.partition.state import State
 from partir.rules.user import require_rules_fit
-from partir.tactics.schedule import Schedule, tactic_name
+from partir.tactics.schedule import Schedule, Tactic, tactic_name
 
 
 class Applied(NamedTuple):
@@ -18,7 +18,7 @@ class Applied(NamedTuple):
     name: str
     state: State
     actions: tuple[Action, ...] = ()
-    found: tuple[Any, ...] = ()  # manual tactics that an automatic one found
+    found: tuple[Tactic, ...] = ()  # manual tactics that an automatic one found
     notes: tuple[str, ...] = ()  # what the tactic has to say of itself
 
 
@@ -44,7 +44,7 @@ def apply_schedule(schedule: Schedule, partition: Partition) -> list[Applied]:
     return records or [Applied("no tactic", partition.state)]
 
 
-def apply_tactic(partition: Partition, tactic: Any) -> None:
+def apply_tactic(partition: Partition, tactic: Tactic) -> None:
     """Apply one tactic and propagate; undo it if it raises."""
     mark = partition.mark()
     try:

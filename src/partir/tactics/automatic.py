@@ -11,15 +11,18 @@ from typing import Any
 
 from partir.errors import PartitionError
 from partir.partition.actions import Partition
+from partir.partition.patterns import Pattern
 from partir.search.methods.best import Progress
 from partir.search.methods.budget import Budget
 from partir.search.result.decision import Decision
 from partir.search.result.patterns import as_patterns
 from partir.search.run import Result, search
 from partir.simulate.device.catalogue import devices
-from partir.simulate.device.lookup import as_device
+from partir.simulate.device.lookup import DeviceLike, as_device
+from partir.simulate.device.spec import DeviceSpec
+from partir.simulate.estimate import Estimate
 from partir.tactics.choose import Choose
-from partir.tactics.manual import REPLICATED, ManualPartition
+from partir.tactics.manual import REPLICATED, ManualPartition, Wish
 from partir.tactics.progress import live_progress
 
 _EVALUATIONS = 1000
@@ -70,15 +73,15 @@ class AutomaticPartition:
     seconds: float | None = None
     memory_limit: float | None = None
     seed: int = 0
-    goal: str | Callable[[Any], float] = "time"
-    values: Any = None
+    goal: str | Callable[[Estimate], float] = "time"
+    values: str | Iterable[Pattern] | None = None
     name: str = ""
-    device: Any = None
+    device: DeviceLike | None = None
     method: str = "mcts"
     workers: int = 1
     executor: Executor | None = None
     listener: Callable[[Progress], None] | None = None
-    found: tuple[Any, ...] = field(default=(), init=False)
+    found: tuple[ManualPartition | Choose, ...] = field(default=(), init=False)
     result: Result | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -137,7 +140,7 @@ class AutomaticPartition:
         names = tuple(port.name for port in partition.program.arguments)
         return tuple(partition.mesh.axes.items()), self._device(partition).name, names
 
-    def _device(self, partition: Partition) -> Any:
+    def _device(self, partition: Partition) -> DeviceSpec:
         if self.device is not None:
             return as_device(self.device, devices)
         setting = partition.setting
@@ -219,10 +222,10 @@ def _axes(given: Any) -> tuple[str, ...]:
     return listed
 
 
-def as_tactic(partition: Partition, decision: Decision) -> Any:
+def as_tactic(partition: Partition, decision: Decision) -> ManualPartition | Choose:
     """A decision as a manual tactic, its values as patterns."""
     names = partition.names
-    wishes: dict[str, Any] = {names.unique_name(v): REPLICATED for v in decision.whole}
+    wishes: dict[str, Wish] = {names.unique_name(v): REPLICATED for v in decision.whole}
     wishes |= {names.unique_name(v): d for v, d in decision.tiles.items()}
     known = [name for name, _, _ in (*names.arguments, *names.tags)]
     inner = {n: w for n, w in wishes.items() if n.startswith("%")}

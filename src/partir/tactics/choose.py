@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from partir.errors import PartitionError
 from partir.partition.actions import Partition
-from partir.tactics.manual import ManualPartition
+from partir.partition.patterns import ByPattern
+from partir.tactics.manual import ManualPartition, Wish
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Choose:
     ops: Mapping[str, int]
     axis: str
     name: str = "choose"
-    inputs: Mapping[Any, Any] = field(default_factory=dict)
+    inputs: ByPattern[Wish] = field(default_factory=dict)
     reason: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from partir.errors import PartitionError
 from partir.partition.actions import GATHERED, Partition
-from partir.partition.patterns import Optional, pattern_text
+from partir.partition.patterns import ByPattern, Optional, pattern_text
 from partir.partition.values import Value
 
 
@@ -32,7 +31,7 @@ class Gathered:
         'gathered over B'
     """
 
-    values: Mapping[Any, str]
+    values: ByPattern[str]
     axis: str
     name: str = ""
     reason: str = field(default="", compare=False)

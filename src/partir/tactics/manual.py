@@ -10,7 +10,7 @@ from typing import Any
 
 from partir.errors import PartitionError, nearest
 from partir.partition.actions import Partition
-from partir.partition.patterns import Optional, Pattern, pattern_text
+from partir.partition.patterns import ByPattern, Optional, Pattern, pattern_text
 from partir.partition.values import Value
 
 
@@ -67,7 +67,12 @@ _WISHES = (
     "partir.REPLICATED or partir.UNKNOWN"
 )
 
-Wish = int | Placement | Padded | Callable[[str, tuple[int, ...], str], Any]
+Wish = (
+    int
+    | Placement
+    | Padded
+    | Callable[[str, tuple[int, ...], str], int | Placement | Padded]
+)
 
 
 @dataclass(frozen=True)
@@ -90,10 +95,10 @@ class ManualPartition:
         'BP'
     """
 
-    inputs: Mapping[Any, Wish]
+    inputs: ByPattern[Wish]
     axis: str
     name: str = ""
-    outputs: Mapping[Any, Wish] = field(default_factory=dict)
+    outputs: ByPattern[Wish] = field(default_factory=dict)
     reason: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
@@ -125,7 +130,7 @@ class ManualPartition:
             self._act(partition, value, wish)
 
     def _wishes(
-        self, partition: Partition, given: Mapping[Pattern, Wish], outputs: bool
+        self, partition: Partition, given: ByPattern[Wish], outputs: bool
     ) -> list[tuple[Value, Wish]]:
         """Each matching value with what the last matching pattern says of it."""
         wishes: dict[int, tuple[Value, Wish]] = {}

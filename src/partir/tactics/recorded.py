@@ -13,7 +13,7 @@ from partir.errors import PartitionError
 from partir.files import write_whole
 from partir.partition.actions import Action, Kind, Partition
 from partir.partition.model_decisions import ModelDecisions
-from partir.partition.patterns import pattern_text
+from partir.partition.patterns import Pattern, pattern_text
 from partir.tactics.schedule import Schedule
 
 _FORMAT = "partir schedule 1"
@@ -66,22 +66,25 @@ def _exact(partition: Partition, name: str) -> Any:
     return partition.view(*found)
 
 
-def recorded_schedule(steps: Iterable[tuple[str, Sequence[Action]]]) -> Schedule:
+def recorded_tactics(steps: Iterable[tuple[str, Sequence[Action]]]) -> list[Recorded]:
     """Tactics that take these actions, a tactic for each step.
 
     What the model itself decides is left out: it will do so again.
     """
-    return Schedule(
-        [
-            Recorded(name, tuple(a for a in actions if a.kind != "skip"))
-            for name, actions in steps
-            if name != ModelDecisions.name
-        ]
-    )
+    return [
+        Recorded(name, tuple(a for a in actions if a.kind != "skip"))
+        for name, actions in steps
+        if name != ModelDecisions.name
+    ]
+
+
+def recorded_schedule(steps: Iterable[tuple[str, Sequence[Action]]]) -> Schedule:
+    """The same as a schedule."""
+    return Schedule(recorded_tactics(steps))
 
 
 def layout_actions(
-    partition: Partition, pattern: Any, name: str
+    partition: Partition, pattern: Pattern, name: str
 ) -> list[tuple[str, list[Action]]]:
     """The layout of matching inputs: a tactic for each axis, in the order decided.
 
@@ -116,13 +119,13 @@ def layout_actions(
     return [(f"{name} kept whole", whole), *tactics] if whole else tactics
 
 
-def save_schedule(schedule: Schedule, path: str | os.PathLike[str]) -> None:
-    """Write a recorded schedule as JSON; nothing is left half-written."""
-    tactics = [
+def save_schedule(tactics: Iterable[Recorded], path: str | os.PathLike[str]) -> None:
+    """Write recorded tactics as JSON; nothing is left half-written."""
+    data = [
         {"name": tactic.name, "actions": [_data(action) for action in tactic.actions]}
-        for tactic in schedule.flat()
+        for tactic in tactics
     ]
-    text = json.dumps({"format": _FORMAT, "tactics": tactics}, indent=1)
+    text = json.dumps({"format": _FORMAT, "tactics": data}, indent=1)
     write_whole(path, text + "\n")
 
 

@@ -34,7 +34,7 @@ class Schedule:
         'BP'
     """
 
-    tactics: Sequence[Any]
+    tactics: Sequence[Tactic]
 
     def __post_init__(self) -> None:
         """Check that every element is a tactic."""
@@ -61,7 +61,7 @@ class Schedule:
         """The tactics one after another, manual ones as Python."""
         return "\n".join(map(tactic_text, self.flat()))
 
-    def flat(self) -> Iterator[Any]:
+    def flat(self) -> Iterator[Tactic]:
         """Tactics with nested schedules taken apart."""
         for tactic in self.tactics:
             if isinstance(tactic, Schedule):

@@ -6,11 +6,14 @@ import difflib
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from partir.errors import PartitionError
 from partir.simulate.device.spec import DeviceSpec
 from partir.simulate.device.spec_files import load_spec, user_folder
+
+DeviceLike: TypeAlias = str | os.PathLike[str] | DeviceSpec
+"""A device to estimate for: a name, a path to a .toml file, or a spec."""
 
 
 class Devices(Mapping[str, DeviceSpec]):
