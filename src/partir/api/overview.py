@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from partir.api.step import Step
+from partir.ir.core import Program
+from partir.mesh import Mesh
 from partir.report.remarks import rule_lines, shortened, skipped_lines, whole_lines
+from partir.report.replicated import ReplicatedOp
 from partir.report.table import steps_table
 
-if TYPE_CHECKING:
-    from partir.api.partitioned import Partitioned
+
+class Record(Protocol):
+    """What is shown of a `Partitioned`."""
+
+    program: Program
+    mesh: Mesh
+    steps: tuple[Step, ...]
+
+    @property
+    def replicated_ops(self) -> tuple[ReplicatedOp, ...]: ...  # noqa: D102
+
+    @property
+    def unknown_trip_counts(self) -> tuple[str, ...]: ...  # noqa: D102
 
 
-def overview(partitioned: Partitioned, most: int = 3, rest: str = "") -> str:
+def overview(partitioned: Record, most: int = 3, rest: str = "") -> str:
     """The per-tactic table, and below it at most so many lines of each kind.
 
     Ops computed whole, values that a tactic left alone, ops without a rule, loops of
