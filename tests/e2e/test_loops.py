@@ -176,3 +176,41 @@ def test_one_reduction_per_parameter_and_step(
     ]
     assert {value.tiling for value in batches} >= {((), ("B",), ())}
     assert_runs_as_on_one_device(record, step, args)
+
+
+def narrow_step(parts: int) -> Any:
+    """Layers in a loop, computed in bfloat16; gradients of parts add up in float32."""
+
+    def loss(weights: Any, x: Any) -> Any:
+        def layer(x: Any, w: Any) -> Any:
+            return jnp.tanh(x @ w.astype(jnp.bfloat16)), None
+
+        return jnp.mean(jax.lax.scan(layer, x, weights)[0].astype(jnp.float32) ** 2)
+
+    def step(weights: Any, x: Any) -> Any:
+        if parts == 1:
+            return jax.grad(loss)(weights, x)
+
+        def add(total: Any, part: Any) -> Any:
+            return total + jax.grad(loss)(weights, part), None
+
+        split = x.reshape(parts, -1, x.shape[-1])
+        return jax.lax.scan(add, jnp.zeros_like(weights), split)[0]
+
+    return step
+
+
+@pytest.mark.parametrize(("parts", "sums"), [(1, 3), (2, 1), (4, 1)])
+def test_sums_wait_in_wider_floats_where_fewer_bytes_are_summed(
+    parts: int, sums: int
+) -> None:
+    rng = np.random.default_rng(0)
+    weights = jnp.asarray(rng.normal(size=(3, 16, 16)) / 4, jnp.float32)
+    x = jnp.asarray(rng.normal(size=(32, 16)), jnp.bfloat16)
+    tiled = partir.ManualPartition({"x": 0}, axis="B")
+    mesh = partir.Mesh({"B": 4})
+    record = partir.partition(narrow_step(parts), mesh, [tiled], args=(weights, x))
+    assert record.collectives["all_reduce"] == sums
+    expected = jax.jit(narrow_step(parts))(weights, x)
+    made = record.compile()(np.asarray(weights), np.asarray(x))
+    np.testing.assert_allclose(made, expected, rtol=0.05, atol=2e-4)

@@ -202,7 +202,7 @@ ACCUMULATED = _identity(
     "accumulated",
     "loop(a + Σ x) = Σ loop(a + x)",
     "a starts from zero, nothing else reads it, and every op between lets the sum "
-    "through; any number of iterations, none as well",
+    "through, or makes floats wider; any number of iterations, none as well",
     FINITE,
     IN_RANGE,
     ZEROS,

@@ -141,6 +141,18 @@ def _one_type(op: Signature, positions: frozenset[int]) -> bool:
     return op.kind in _PRODUCTS and floats and not narrow
 
 
+def widens(op: Signature) -> bool:
+    """Whether an op makes floats wider and nothing else.
+
+    A sum may be done behind it, more exactly, of more bytes.
+    """
+    if op.kind != "stablehlo.convert":
+        return False
+    before, after = op.operands[0].dtype, op.results[0].dtype
+    floats = is_float(before) and is_float(after)
+    return floats and dtype_bytes(before) < dtype_bytes(after)
+
+
 # Elements that are only moved
 
 

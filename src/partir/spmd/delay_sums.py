@@ -3,7 +3,8 @@
 If a loop's body does nothing with a carried value but add summands to it that still
 have to be summed over a mesh axis (or write such slices into zeros), the carry itself
 can stay unsummed: ``loop(acc + all_reduce g)`` becomes ``all_reduce(loop(acc + g))``.
-Gradient accumulation then pays one reduction per parameter and step.
+Gradient accumulation then pays one reduction per parameter and step, also where it adds
+up gradients in a wider type than they are computed in.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from partir.ir.core import Op, Program, Region
+from partir.ir.trips import trip_count
 from partir.partition.state import State
 from partir.rules.bounds import Bounds
 from partir.rules.identities import ACCUMULATED, cites
-from partir.rules.linear import adds_up
+from partir.rules.linear import adds_up, widens
 from partir.rules.monoids import is_identity
 from partir.rules.nest import Nest, Tiling
 from partir.rules.registry import sums_pieces
@@ -42,15 +44,21 @@ class Delays:
 @cites(ACCUMULATED)
 def delay_carried_sums(state: State) -> Delays:
     """Leave sums pending through loops wherever that is sound; inner loops first."""
-    delays = Delays(list(state.nests), list(state.tilings), {}, {})
     program = state.graph.program
-    if program.nested:
-        loops = [i for i, op in enumerate(program.ops) if len(op.regions) == 2]
+    loops = [i for i, op in enumerate(program.ops) if len(op.regions) == 2]
+    refused: set[int] = set()
+    while True:
+        delays = Delays(list(state.nests), list(state.tilings), {}, {})
+        if not loops:
+            return delays
         finder = _Finder(state, delays)
         for index in reversed(loops):
             for tie in state.graph.owned.get(index, ()):
-                finder.delay(program.ops[index], tie)
-    return delays
+                finder.delay(index, tie, refused)
+        dear = finder.dear()
+        if not dear:
+            return delays
+        refused |= dear
 
 
 @dataclass(frozen=True)
@@ -67,9 +75,23 @@ class _Finder:
         self.state, self.delays = state, delays
         self.program: Program = state.graph.program
         self.reads = Counter(_all_reads(self.program))
+        self._saved: dict[int, float] = {}  # bytes not summed before results
 
-    def delay(self, loop: Op, tie: int) -> None:
+    def dear(self) -> set[int]:
+        """Results of which more bytes are summed than there were, being wider.
+
+        Only where no loop around them goes on: that sums them less often.
+        """
+        types, ongoing = self.program.types, self.delays.values
+        return {
+            result
+            for result, saved in self._saved.items()
+            if result not in ongoing and types[result].bytes > saved
+        }
+
+    def delay(self, index: int, tie: int, refused: set[int]) -> None:
         """Leave one carry pending, if it qualifies."""
+        loop = self.program.ops[index]
         body = loop.regions[1]
         sources = self.state.graph.operands[tie]
         targets = self.state.graph.results[tie]
@@ -77,7 +99,7 @@ class _Finder:
             return
         (init, out), (argument, tested, result) = sources, targets
         once = self.reads[argument] == 1 and self.reads[out] == 1
-        if not once or self.reads[tested] or not self._zero(init):
+        if result in refused or not once or self.reads[tested] or not self._zero(init):
             return
         chain = self._follow(argument, out, body)
         if chain is None or not chain.summands or not self._takes_pieces(chain):
@@ -85,6 +107,16 @@ class _Finder:
         axes = self._shared_axes(chain)
         if axes and self._worth_it(chain, axes):
             self._apply(chain, axes, tie, init, tested, result)
+            self._note_saved(chain, result, trip_count(self.program, index) or 2)
+
+    def _note_saved(self, chain: _Chain, result: int, trips: int) -> None:
+        """Remember the bytes of all sums that are not done, if one came to be wider."""
+        ops, types = self.program.ops, self.program.types
+        if any(widens(ops[link].signature) for link in chain.links) or any(
+            value in self._saved for value in chain.summands
+        ):
+            each = (self._saved.get(v, types[v].bytes) for v in chain.summands)
+            self._saved[result] = trips * sum(each)
 
     # Finding
 
@@ -159,6 +191,8 @@ class _Finder:
         return self._adds_up(op, positions)
 
     def _adds_up(self, op: Op, positions: set[int], pieces: bool = False) -> bool:
+        if widens(op.signature):  # a sum of wider floats, but once
+            return True
         found = frozenset(positions)
         bounds = Bounds.of(self.program)
         return adds_up(op.signature, op.operands, found, bounds, pieces)
