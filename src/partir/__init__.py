@@ -20,6 +20,7 @@ from partir.api.suggest import suggest as suggest
 from partir.errors import (
     PartirError as PartirError,
     PartitionError as PartitionError,
+    VerificationError as VerificationError,
 )
 from partir.frontend.load import load as load
 from partir.frontend.opaque import opaque as opaque
@@ -69,6 +70,7 @@ __all__ = [
     "Program",
     "Schedule",
     "Tactic",
+    "VerificationError",
     "devices",
     "jit",
     "load",

@@ -17,6 +17,10 @@ class PartitionError(PartirError):
     """A user's mistake: a schedule, mesh, pattern or argument that can't be used."""
 
 
+class VerificationError(PartirError):
+    """A device-local program that is not proved to compute what its source does."""
+
+
 class NotFinite(PartirError, FloatingPointError):
     """A nan or inf that jax was told to look for."""
 

@@ -15,7 +15,7 @@ import pytest
 
 import partir
 from partir.cli import main
-from partir.frontend.stablehlo import parse_module
+from partir.frontend.parsing import parse_module
 from tests.cli.workspace import PARTITION, run
 from tests.conftest import Golden
 
@@ -187,3 +187,16 @@ def test_demo_compares_shapes_of_all_kinds() -> None:
 
     assert _difference(np.zeros(3), np.zeros(3)) == 0
     assert _difference(np.ones(3), np.zeros(3)) > 1
+
+
+def test_verify(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(capfd, "verify", *PARTITION).startswith("3 of 3 results proved in ")
+    assert main(["export", *PARTITION, "-o", "local.mlir"]) == 0
+    text = Path("local.mlir").read_text()
+    at = text.index("stablehlo.all_reduce")
+    wrong = text[:at] + text[at:].replace('"stablehlo.add"', '"stablehlo.maximum"', 1)
+    Path("wrong.mlir").write_text(wrong)
+    capfd.readouterr()
+    assert main(["verify", *PARTITION, "--module", "wrong.mlir", "--json"]) == 1
+    found = json.loads(capfd.readouterr().out)
+    assert found["not_proved"][0]["reason"].startswith("the source has no max over 2")

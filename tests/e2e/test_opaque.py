@@ -16,7 +16,7 @@ from jax import Array
 import partir
 from partir import ManualPartition
 from partir.frontend.opaque_calls import local_functions
-from partir.frontend.stablehlo import parse_module
+from partir.frontend.parsing import parse_module
 from partir.spmd.sequential import sequential_text
 from tests.e2e.compare import MESH, assert_same
 from tests.e2e.kernels import attention, plain_attention

@@ -8,7 +8,7 @@ import pytest
 
 import partir
 from partir import ManualPartition, PartitionError
-from partir.frontend.stablehlo import parse_module
+from partir.frontend.parsing import parse_module
 from partir.ir.core import Signature
 from partir.ir.types import tensor
 from partir.ir.user_rule import parse

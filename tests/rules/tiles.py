@@ -18,7 +18,7 @@ import numpy as np
 
 from partir.execute.module import Module, call_module
 from partir.execute.types import jax_struct
-from partir.frontend.stablehlo import parse_module
+from partir.frontend.parsing import parse_module
 from partir.ir.core import Signature
 from partir.ir.types import TensorType
 from partir.rules.elementwise import TIE

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from partir.frontend.stablehlo import import_module, parse_module
+from partir.frontend.parsing import parse_module
+from partir.frontend.stablehlo import import_module
 from partir.ir.core import Port
 from partir.mesh import Mesh
 from partir.partition.core_text import core_text

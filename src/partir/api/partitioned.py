@@ -44,6 +44,7 @@ from partir.tactics.recorded import (
     save_schedule,
 )
 from partir.tactics.schedule import Schedule
+from partir.verify import Proof, prove
 
 
 class Partitioned:
@@ -162,6 +163,24 @@ class Partitioned:
     def stablehlo_bytecode(self) -> bytes:
         """Device-local StableHLO as MLIR bytecode, checked by MLIR's verifier."""
         return to_bytecode(self.steps[-1].module.text)
+
+    def verify(self, module: str | bytes | None = None) -> Proof:
+        """Prove that the device-local module computes what the program does.
+
+        Args:
+            module: another module in place of the exported one, to hold it against
+                the same program.
+
+        Raises:
+            VerificationError: a result that is wrong, or that can't be proved.
+        """
+        return self.proof(module).require()
+
+    def proof(self, module: str | bytes | None = None) -> Proof:
+        """The same, whatever comes of it: what is proved, and what is not."""
+        text = self.steps[-1].module.text if module is None else module
+        spmd = self.spmd
+        return prove(self.program, text, self.mesh, spmd.in_tilings, spmd.out_tilings)
 
     # As a schedule
 

@@ -17,6 +17,7 @@ from partir.cli.fuzz import add_fuzz
 from partir.cli.search import add_search_arguments
 from partir.cli.show import run_show
 from partir.cli.sources import at_least_one
+from partir.cli.verify import run_verify
 from partir.errors import PartirError
 
 _MODEL_HELP = (
@@ -68,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_show(commands)
     _add_search(commands)
     _add_export(commands)
+    _add_verify(commands)
     add_devices(commands)
     add_calibrate(commands)
     add_fuzz(commands)
@@ -154,6 +156,24 @@ def _add_export(commands: _Commands) -> None:
         "--bytecode", action="store_true", help="MLIR bytecode instead of text"
     )
     export.set_defaults(run=run_export)
+
+
+def _add_verify(commands: _Commands) -> None:
+    verify = commands.add_parser(
+        "verify",
+        help="prove that the device-local program computes what the model does",
+        description="Partition a model without any device, read the device-local "
+        "program back and prove it against the model. Exit code 1 if a result is wrong "
+        "or can't be proved.",
+    )
+    _add_model(verify)
+    verify.add_argument(
+        "--module",
+        metavar="FILE",
+        help="a device-local module in place of the one that is made",
+    )
+    verify.add_argument("--json", action="store_true", help="the result as JSON")
+    verify.set_defaults(run=run_verify)
 
 
 def _add_model(command: argparse.ArgumentParser) -> None:

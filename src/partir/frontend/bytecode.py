@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from partir.frontend.stablehlo import parse_module
+from partir.frontend.parsing import parse_module
 
 
 def to_bytecode(text: str) -> bytes:

@@ -8,7 +8,8 @@ import zlib
 from pathlib import Path
 
 from partir.errors import PartitionError
-from partir.frontend.stablehlo import import_module, parse_module
+from partir.frontend.parsing import parse_module
+from partir.frontend.stablehlo import import_module
 from partir.ir.core import Port, Program
 from partir.ir.types import numpy_name
 

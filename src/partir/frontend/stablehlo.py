@@ -5,13 +5,10 @@ MLIR objects live and die in this folder. The bindings are those inside jaxlib.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
 from jax.extend.mlir import ir
-from jax.extend.mlir.dialects import stablehlo
-from jax.interpreters import mlir as jax_mlir
 
 from partir.errors import PartitionError
 from partir.frontend.builder import Builder
@@ -33,30 +30,6 @@ _SPECIAL = (
     | {"func.call", "stablehlo.composite", "stablehlo.custom_call"}
     | {"sdy.named_computation", "sdy.sharding_group"}
 )
-_PLACE = re.compile(r'loc\("-":(\d+):(\d+)\)')
-
-
-def parse_module(source: str | bytes) -> Any:
-    """Parse text or bytecode, or raise a PartitionError with MLIR's own reason."""
-    context = jax_mlir.make_ir_context()
-    try:
-        if isinstance(source, bytes) and b"StableHLO_v" in source[:64]:
-            return stablehlo.deserialize_portable_artifact(context, source)
-        with context:
-            return ir.Module.parse(source, context)
-    except ir.MLIRError as error:
-        found = error.error_diagnostics
-        reason = _diagnosis(found[0]) if found else str(error)
-        raise PartitionError(f"not a StableHLO module: {reason}") from None
-    except (ValueError, UnicodeDecodeError) as error:
-        raise PartitionError(f"not a StableHLO module: {error}") from None
-
-
-def _diagnosis(diagnostic: Any) -> str:
-    """``line 3, column 8: …``; what is not text has no lines."""
-    place = _PLACE.fullmatch(str(diagnostic.location))
-    where = f"line {place[1]}, column {place[2]}: " if place and int(place[1]) else ""
-    return where + str(diagnostic.message).strip()
 
 
 @collection_paused

@@ -12,7 +12,8 @@ import jax
 import numpy as np
 
 from partir.execute.types import jax_struct
-from partir.frontend.stablehlo import import_module, parse_module
+from partir.frontend.parsing import parse_module
+from partir.frontend.stablehlo import import_module
 from partir.ir.core import Op, Signature
 from partir.ir.types import TensorType, tensor
 

@@ -1,0 +1,104 @@
+"""The module that each device runs, read back as it stands, as a `Program`.
+
+Its shapes are local. Nothing is put into normal form, copied or left out;
+collectives are ops like others.
+The verifier reads what was exported this way, not the data that it was written from.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from partir.errors import PartitionError
+from partir.frontend.parsing import parse_module
+from partir.frontend.reader import RETURNS, Reader
+from partir.ir.core import Op, Port, Program, Region, Signature
+from partir.ir.garbage import collection_paused
+from partir.ir.types import TensorType
+
+_CONTROL = frozenset({"stablehlo.while", "stablehlo.case", "stablehlo.if"})
+
+
+@collection_paused
+def read_device_local(source: str | bytes) -> Program:
+    """Parse a device-local module and number its values, calls inlined."""
+    module = parse_module(source)  # lives as long as what is read of it
+    return _Plain(module).run()
+
+
+class _Plain(Reader):
+    def __init__(self, module: Any) -> None:
+        super().__init__(module, frozenset())
+        self.types: list[TensorType] = []
+        self.ops: list[Op | None] = []
+        self.env: dict[Any, int] = {}
+
+    def run(self) -> Program:
+        main = self.functions.get("main")
+        if main is None or not main.regions[0].blocks:
+            raise PartitionError("the module has no function @main to verify")
+        body = self.region(main.regions[0])
+        return Program(
+            name="main",
+            types=tuple(self.types),
+            ops=tuple(op for op in self.ops if op is not None),
+            body=body,
+            arguments=tuple(
+                Port(f"arg{n}", v, 0) for n, v in enumerate(body.arguments)
+            ),
+            results=tuple(Port(f"out{n}", v, 0) for n, v in enumerate(body.results)),
+        )
+
+    def region(self, region: Any) -> Region:
+        block = region.blocks[0]
+        arguments = self.number(block.arguments)
+        ops: list[int] = []
+        results = self.block(block, ops)
+        return Region(arguments, tuple(ops), results)
+
+    def number(self, values: Any) -> tuple[int, ...]:
+        first = len(self.types)
+        self.types += [self.type(value.type) for value in values]
+        made = tuple(range(first, len(self.types)))
+        self.env.update(zip(values, made, strict=True))
+        return made
+
+    def block(self, block: Any, into: list[int]) -> tuple[int, ...]:
+        env = self.env
+        for op in block.operations:
+            op = op.operation
+            name = op.name
+            if name in RETURNS:
+                return tuple([env[v] for v in op.operands])
+            if name == "func.call":
+                self.inline(op, into)
+            else:
+                self.plain(op, name, into)
+        return ()
+
+    def inline(self, op: Any, into: list[int]) -> None:
+        block = self.callee(op, "callee").regions[0].blocks[0]
+        given = [self.env[v] for v in op.operands]
+        self.env.update(zip(block.arguments, given, strict=True))
+        results = self.block(block, into)
+        self.env.update(zip(op.results, results, strict=True))
+
+    def plain(self, op: Any, name: str, into: list[int]) -> None:
+        index = len(self.ops)
+        into.append(index)
+        self.ops.append(None)
+        operands = tuple([self.env[v] for v in op.operands])
+        control = name in _CONTROL
+        regions = tuple(map(self.region, op.regions)) if control else ()
+        lambdas = self.lambdas(op, name) if len(op.regions) and not control else ()
+        results = self.number(op.results)
+        types = self.types
+        signature = Signature.of(
+            name,
+            self.attrs(op),
+            tuple([types[v] for v in operands]),
+            tuple([types[v] for v in results]),
+            lambdas,
+        )
+        location = self.locations.read(op.location)
+        self.ops[index] = Op(signature, operands, results, location, regions)

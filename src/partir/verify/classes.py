@@ -1,0 +1,118 @@
+"""`Classes`: every value of both programs, hash-consed by what it computes.
+
+The source is read first; classes behind `source` were made by the device-local program
+and are nowhere in the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
+
+from partir.verify.terms import (
+    BOUND,
+    Dims,
+    Ref,
+    Term,
+    Use,
+    Variable,
+    Where,
+    numbered,
+    where_of,
+)
+
+
+class Made(NamedTuple):
+    """A class, and where the variables that it was made over are in it."""
+
+    node: int
+    where: Where
+
+
+class Classes:
+    """The table of classes."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.terms: list[Term] = []
+        self._known: dict[Term, int] = {}
+        self.source: int | None = None  # how many of them the source has
+
+    def of(self, term: Term) -> int:
+        """The one class of a term."""
+        found = self._known.get(term)
+        if found is None:
+            found = self._known[term] = len(self.terms)
+            self.terms.append(term)
+        return found
+
+    def seal(self) -> None:
+        """The source has been read; what comes now is the device-local program."""
+        self.source = len(self.terms)
+
+    def in_source(self, node: int) -> bool:
+        """Whether the source computes this, too."""
+        return self.source is None or node < self.source
+
+    def make(
+        self,
+        like: Term,
+        refs: Sequence[tuple[int, Dims]],
+        use: Use,
+        new: Dims = (),
+        commutes: bool = False,
+    ) -> Made:
+        """The class of a term with these references in place of its own.
+
+        `new` has the reader's variables for the dimensions that the op makes.
+        """
+        if commutes:
+            refs = sorted(refs, key=_node)
+        made = numbered([dims for _, dims in refs], use)
+        term = like._replace(
+            refs=tuple(map(Ref, [node for node, _ in refs], made.dims)),
+            sizes=made.sizes,
+            free=made.free,
+            specials=made.specials,
+        )
+        where = made.where()
+        first = len(made.free)
+        for variable, (dim, stride) in where_of(new, use.sizes).items():
+            where[variable] = (first + dim, stride)
+        return Made(self.of(term), where)
+
+
+def _node(ref: tuple[int, Dims]) -> int:
+    return ref[0]
+
+
+def inside(term: Term, dims: Dims, tag: Hashable) -> tuple[list[tuple[int, Dims]], Use]:
+    """What a term reads, over the variables that its reader has for its dimensions.
+
+    Its bound and special variables get new names under `tag`; the reader's are left out
+    of the sizes and roles.
+    """
+    names: dict[int, tuple[Variable, ...]] = {
+        number: ((tag, number),) for number in range(len(term.sizes))
+    }
+    names.update(zip(term.free, dims, strict=False))
+    refs = [
+        (ref.node, tuple(tuple(v for n in dim for v in names[n]) for dim in ref.dims))
+        for ref in term.refs
+    ]
+    own = [number for number in range(len(term.sizes)) if number not in term.free]
+    sizes = {(tag, number): term.sizes[number] for number in own}
+    roles = {(tag, number): _role(term, number) for number in own}
+    specials = [
+        [(tag, item) if isinstance(item, int) else item for item in items]
+        for items in term.specials
+    ]
+    return refs, Use(sizes, roles, specials)
+
+
+def _role(term: Term, number: int) -> Hashable:
+    """Bound, or the special dimension that a variable is part of."""
+    for place, items in enumerate(term.specials):
+        if number in items:
+            return ("special", place)
+    return BOUND

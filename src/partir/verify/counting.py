@@ -1,0 +1,258 @@
+"""Integers that count: ``first + sum of step * index``, exact as long as they fit.
+
+A device's number is one, and so is what a program makes of iotas: where a tile begins
+follows from arithmetic, as the program does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from partir.ir.core import Op
+from partir.verify.align import Alignment, Equation
+from partir.verify.classes import Classes
+from partir.verify.layout import Digit, Layout, Unreadable, View, repeated
+from partir.verify.machine import Machine, handler
+from partir.verify.terms import Term, Variable
+
+AFFINE = "affine"
+Steps = tuple[tuple[int, int], ...]  # step and size of each dimension
+
+
+class Count(NamedTuple):
+    """An affine function of variables."""
+
+    first: int
+    steps: dict[Variable, int]
+    sizes: Mapping[Variable, int]
+
+    @property
+    def range(self) -> tuple[int, int]:
+        """The least and the largest number."""
+        spans = [step * (self.sizes[v] - 1) for v, step in self.steps.items()]
+        low = self.first + sum(span for span in spans if span < 0)
+        return low, self.first + sum(span for span in spans if span > 0)
+
+
+def count(classes: Classes, first: int, steps: Steps, dtype: str) -> int:
+    """The class of an affine function; a single number has no steps."""
+    steps = tuple(step for step in steps if step[0] and step[1] > 1)
+    sizes = tuple(size for _, size in steps)
+    attrs = (first, tuple(step for step, _ in steps))
+    return classes.of(
+        Term(AFFINE, attrs, (), sizes, tuple(range(len(sizes))), dtype=dtype)
+    )
+
+
+def read_count(term: Term) -> tuple[int, tuple[int, ...]] | None:
+    """First number and steps of a class that counts."""
+    if term.kind != AFFINE:
+        return None
+    first, steps = term.attrs
+    return first, steps
+
+
+def fits(dtype: str, low: int, high: int) -> bool:
+    """Whether an integer type holds these numbers."""
+    bits = int(dtype.lstrip("ui"))
+    if dtype.startswith("u"):
+        return low >= 0 and high < 1 << bits
+    return low >= -(1 << (bits - 1)) and high < 1 << (bits - 1)
+
+
+def _counts(
+    machine: Machine, aligned: Alignment, views: tuple[View, ...]
+) -> list[Count]:
+    found = []
+    for view, dims in zip(views, aligned.refs, strict=True):
+        read = read_count(machine.term(view))
+        if read is None:
+            raise Unreadable("no count")
+        first, steps = read
+        made: dict[Variable, int] = {}
+        for step, dim in zip(steps, dims, strict=True):
+            for variable in reversed(dim):
+                made[variable] = step
+                step *= aligned.use.sizes[variable]
+        found.append(Count(first, made, aligned.use.sizes))
+    return found
+
+
+def _shown(
+    machine: Machine, op: Op, aligned: Alignment, made: Count
+) -> list[View] | None:
+    """The class of an affine function, its variables joined where they continue."""
+    (type_,) = op.signature.results
+    if not fits(type_.dtype, *made.range):
+        return None
+    order = sorted(
+        ((step, made.sizes[v], v) for v, step in made.steps.items() if step),
+        key=lambda item: (-abs(item[0]), item[1], str(item[2])),
+    )
+    steps: list[tuple[int, int]] = []
+    inner: list[list[Variable]] = []
+    for step, size, variable in order:
+        if steps and steps[-1][0] == step * size:
+            steps[-1] = (step, steps[-1][1] * size)
+            inner[-1].append(variable)
+        else:
+            steps.append((step, size))
+            inner.append([variable])
+    where = {}
+    for dim, variables in enumerate(inner):
+        stride = 1
+        for variable in reversed(variables):
+            where[variable] = (dim, stride)
+            stride *= made.sizes[variable]
+    node = count(machine.classes, made.first, tuple(steps), type_.dtype)
+    layout, _ = aligned.result(0, type_.shape, where, 0)
+    return [View(node, layout)]
+
+
+def arithmetic(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View] | None:
+    """The result of arithmetic on counts, if it counts, too."""
+    if any(machine.term(view).kind != AFFINE for view in views):
+        return None
+    run = _ARITHMETIC.get(op.signature.name)
+    (type_,) = op.signature.results
+    if run is None or type_.dtype[0] not in "iu" or type_.dtype == "i1":
+        return None
+    labels = tuple(range(len(type_.shape)))
+    equation = Equation("", (labels,) * len(views), (labels,))
+    aligned = Alignment(equation, [view.layout for view in views])
+    made = run(*_counts(machine, aligned, views))
+    return None if made is None else _shown(machine, op, aligned, made)
+
+
+def _added(x: Count, y: Count, sign: int = 1) -> Count:
+    steps = dict(x.steps)
+    for variable, step in y.steps.items():
+        steps[variable] = steps.get(variable, 0) + sign * step
+    return Count(x.first + sign * y.first, steps, x.sizes)
+
+
+def _subtracted(x: Count, y: Count) -> Count:
+    return _added(x, y, -1)
+
+
+def _scaled(x: Count, y: Count) -> Count | None:
+    if x.steps and y.steps:
+        return None
+    x, y = (y, x) if y.steps else (x, y)
+    steps = {v: step * y.first for v, step in x.steps.items()}
+    return Count(x.first * y.first, steps, x.sizes)
+
+
+def _negated(x: Count) -> Count:
+    return _scaled(x, Count(-1, {}, {}))  # type: ignore[return-value]  # never None
+
+
+def _divided(x: Count, y: Count) -> tuple[Count, Count] | None:
+    """Quotient and remainder by a positive number, if every step is in one of them."""
+    by = y.first
+    if y.steps or by < 1 or x.range[0] < 0:
+        return None
+    high = {v: step // by for v, step in x.steps.items() if step % by == 0}
+    low = {v: step for v, step in x.steps.items() if step % by}
+    quotient = Count(x.first // by, high, x.sizes)
+    remainder = Count(x.first % by, low, x.sizes)
+    if remainder.range[0] < 0 or remainder.range[1] >= by:
+        return None
+    return quotient, remainder
+
+
+def _quotient(x: Count, y: Count) -> Count | None:
+    found = _divided(x, y)
+    return found and found[0]
+
+
+def _remainder(x: Count, y: Count) -> Count | None:
+    found = _divided(x, y)
+    return found and found[1]
+
+
+def _larger(x: Count, y: Count) -> Count | None:
+    low, high = _subtracted(x, y).range
+    return x if low >= 0 else y if high <= 0 else None
+
+
+def _smaller(x: Count, y: Count) -> Count | None:
+    low, high = _subtracted(x, y).range
+    return y if low >= 0 else x if high <= 0 else None
+
+
+_ARITHMETIC: dict[str, Callable[..., Count | None]] = {
+    "add": _added,
+    "subtract": _subtracted,
+    "multiply": _scaled,
+    "negate": _negated,
+    "divide": _quotient,
+    "remainder": _remainder,
+    "maximum": _larger,
+    "minimum": _smaller,
+    "convert": lambda x: x,
+}
+
+
+@handler(*_ARITHMETIC)
+def _arithmetic(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
+    if op.signature.name == "convert":
+        (before,), (after,) = op.signature.operands, op.signature.results
+        if before == after:
+            return list(views)
+    return arithmetic(machine, op, views) or machine.by_equation(op, views)
+
+
+@handler("compare")
+def _compare(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
+    """A comparison of counts that always comes out the same is a constant."""
+    truth = _decided(machine, op, views)
+    if truth is None:
+        return machine.by_equation(op, views)
+    literal = "true" if truth else "false"
+    node = machine.classes.of(Term("constant", literal, (), (), (), dtype="i1"))
+    local = tuple(repeated(size) for size in op.signature.results[0].shape)
+    return [View(node, Layout(local, machine.alone))]
+
+
+def _decided(machine: Machine, op: Op, views: tuple[View, ...]) -> bool | None:
+    if any(machine.term(view).kind != AFFINE for view in views):
+        return None
+    labels = tuple(range(len(op.signature.results[0].shape)))
+    equation = Equation("", (labels,) * 2, (labels,))
+    aligned = Alignment(equation, [view.layout for view in views])
+    low, high = _subtracted(*_counts(machine, aligned, views)).range
+    text = op.signature.attrs["comparison_direction"]
+    direction = text.rstrip(">").split()[-1]
+    answers = {
+        "LT": (high < 0, low >= 0),
+        "LE": (high <= 0, low > 0),
+        "GT": (low > 0, high <= 0),
+        "GE": (low >= 0, high < 0),
+        "EQ": (low == high == 0, low > 0 or high < 0),
+        "NE": (low > 0 or high < 0, low == high == 0),
+    }
+    always, never = answers[direction]
+    return True if always else False if never else None
+
+
+@handler("select")
+def _select(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
+    """A choice that is a constant is what it chooses."""
+    term = machine.term(views[0])
+    if term.kind == "constant" and not term.new:
+        return [views[1] if term.attrs == "true" else views[2]]
+    return machine.by_equation(op, views)
+
+
+@handler("partition_id")
+def _partition_id(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
+    """Devices are numbered along the mesh, its first axis being the major one."""
+    axes, stride = [], 1
+    for size in reversed(machine.sizes):
+        axes.append((Digit(0, stride, size),) if size > 1 else ())
+        stride *= size
+    (type_,) = op.signature.results
+    node = count(machine.classes, 0, ((1, stride),), type_.dtype)
+    return [View(node, Layout((), tuple(reversed(axes))))]

@@ -1,0 +1,72 @@
+"""Products and convolutions."""
+
+from __future__ import annotations
+
+from partir.ir.attributes import fields, integer
+from partir.ir.core import Signature
+from partir.verify.align import Equation, Label
+from partir.verify.equations.registry import equation, rest
+
+
+@equation("dot_general")
+def _dot(signature: Signature) -> Equation:
+    """``x[b, i, k], y[b, k, j] -> sum over k of x[b, i, k] * y[b, k, j]``."""
+    attr = signature.attrs["dot_dimension_numbers"]
+    numbers = fields(attr)
+    left, right = ([*range(len(signature.operands[n].shape))] for n in (0, 1))
+    x: list[Label] = [("x", d) for d in left]
+    y: list[Label] = [("y", d) for d in right]
+    batch = []
+    for kind in ("batching", "contracting"):
+        pairs = zip(
+            numbers.get(f"lhs_{kind}_dimensions", ()),
+            numbers.get(f"rhs_{kind}_dimensions", ()),
+            strict=True,
+        )
+        for i, j in pairs:
+            x[i] = y[j] = (kind, i)
+            batch += [x[i]] if kind == "batching" else []
+    free = [label for label in (*x, *y) if label[0] in "xy"]
+    attrs = rest(signature.attrs, "dot_dimension_numbers")
+    operands = (tuple(x), tuple(y))
+    result = ((*batch, *free),)
+    return Equation(signature.kind, operands, result, attrs, commutes=True)
+
+
+@equation("convolution")
+def _convolution(signature: Signature) -> Equation:
+    """Batch and output features are free, input features summed, windows special.
+
+    With groups, features and batch are special as well.
+    """
+    attrs = signature.attrs
+    order = _numbers(attrs["dimension_numbers"])
+    groups = integer(attrs["feature_group_count"]), integer(attrs["batch_group_count"])
+    plain = groups == (1, 1)
+    x = _labels(order[0], {"b": "b", "f": "f"}, "x")
+    y = _labels(order[1], {"o": "o", "i": "f" if plain else "i"}, "y")
+    out = _labels(order[2], {"b": "b", "f": "o"}, "out")
+    special: list[Label] = [n for n in (*x, *y) if isinstance(n, tuple)]
+    if not plain:
+        special += ["b", "f", "o", "i"]
+        out = [f"new {label}" if isinstance(label, str) else label for label in out]
+    key = rest(attrs, "dimension_numbers")
+    operands, results = (tuple(x), tuple(y)), (tuple(out),)
+    return Equation(signature.kind, operands, results, key, tuple(special))
+
+
+def _numbers(text: str) -> list[list[str]]:
+    """``[b, 0, f]x[0, i, o]->[b, 0, f]`` as three lists."""
+    body = text[text.index("[") :]
+    parts = body.replace("->", "x").split("x")
+    return [
+        [
+            item.strip()
+            for item in part[part.index("[") + 1 : part.index("]")].split(",")
+        ]
+        for part in parts
+    ]
+
+
+def _labels(order: list[str], named: dict[str, str], side: str) -> list[Label]:
+    return [named.get(item, (side, item)) for item in order]

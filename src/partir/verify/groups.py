@@ -1,0 +1,49 @@
+"""Replica groups, as tuples of mesh axes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from partir.verify.layout import Unreadable
+
+_HEX = re.compile(r'"0x([0-9A-Fa-f]+)"')
+_INT = re.compile(r"-?\d+")
+
+
+def dense(text: str) -> np.ndarray:
+    """Numbers of a dense attribute of 64-bit integers, in its shape."""
+    body, _, kind = text.rpartition(" : ")
+    shape = [int(n) for n in re.findall(r"(\d+)x", kind)]
+    found = _HEX.search(body)
+    if found is not None:
+        return np.frombuffer(bytes.fromhex(found[1]), "<i8").reshape(shape)
+    numbers = np.array([int(n) for n in _INT.findall(body)], dtype=np.int64)
+    return (
+        np.broadcast_to(numbers, shape) if numbers.size == 1 else numbers.reshape(shape)
+    )
+
+
+def axes_of(text: str, names: Sequence[str], sizes: Sequence[int]) -> tuple[int, ...]:
+    """The mesh axes that the devices of a group differ in, major first."""
+    if "axis_ref" in text:
+        found = re.findall(r'axis_ref<name = "([^"]+)"\s*>', text)
+        if len(found) != text.count("axis_ref"):
+            raise Unreadable("groups over a part of an axis")
+        return tuple(names.index(name) for name in found)
+    groups = dense(text)
+    devices = np.arange(math.prod(sizes)).reshape(sizes)
+    row = next((r for r in groups if r[0] == 0), groups[0])
+    places = np.array(np.unravel_index(row, tuple(sizes)))
+    varied = [axis for axis in range(len(sizes)) if len(set(places[axis])) > 1]
+    for axes in itertools.permutations(varied):
+        others = [axis for axis in range(len(sizes)) if axis not in axes]
+        count = math.prod(sizes[axis] for axis in axes)
+        wanted = devices.transpose([*others, *axes]).reshape(-1, count)
+        if {*map(tuple, groups.tolist())} == {*map(tuple, wanted.tolist())}:
+            return axes
+    raise Unreadable("groups of devices that are not those of mesh axes")

@@ -1,0 +1,142 @@
+"""Which ops a reduction over devices moves past, and into which operands.
+
+The verifier's own statement of the identities in docs/identities.md: *moved*, *added*,
+*negated*, *scaled*, *divided*, *multiplied*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from partir.verify.classes import Classes
+from partir.verify.finite import is_finite
+from partir.verify.terms import Term
+
+
+class Step(NamedTuple):
+    """Operands that are reduced in place of the result."""
+
+    into: tuple[bool, ...]
+    commutes: bool = False
+
+
+Rule = Callable[[Classes, Term, Sequence[bool]], Step | None]
+_RULES: dict[str, Rule] = {}
+COMMUTING = frozenset(
+    "stablehlo." + name for name in "add multiply maximum minimum and or xor".split()
+)
+
+
+def step_past(
+    classes: Classes, term: Term, monoid: str, depends: Sequence[bool]
+) -> Step | None:
+    """How to move a reduction past the op that made a class; None if it can't be."""
+    rule = _RULES.get(term.kind)
+    if monoid == "sum" and rule is not None:
+        return rule(classes, term, depends)
+    if monoid in ("max", "min") and term.kind == "ordered" and term.attrs == monoid:
+        return Step((True,))
+    return None
+
+
+def _rule(*names: str) -> Callable[[Rule], Rule]:
+    def keep(rule: Rule) -> Rule:
+        for name in names:
+            _RULES["stablehlo." + name] = rule
+        return rule
+
+    return keep
+
+
+def _one_type(classes: Classes, term: Term) -> bool:
+    return term.dtype != "i1" and all(
+        classes.terms[ref.node].dtype == term.dtype for ref in term.refs
+    )
+
+
+@_rule("add", "subtract")
+def _added(classes: Classes, term: Term, depends: Sequence[bool]) -> Step | None:
+    """added: Σ (x + y) = Σ x + Σ y."""
+    if not _one_type(classes, term):
+        return None
+    return Step((True,) * len(depends), term.kind in COMMUTING)
+
+
+@_rule("negate", "real", "imag", "complex")
+def _negated(classes: Classes, term: Term, depends: Sequence[bool]) -> Step | None:
+    """negated, moved: Σ -x = -Σ x."""
+    return Step((True,) * len(depends))
+
+
+@_rule("convert")
+def _converted(classes: Classes, term: Term, depends: Sequence[bool]) -> Step | None:
+    """moved: between float types, up to rounding."""
+    floats = [term.dtype, classes.terms[term.refs[0].node].dtype]
+    return Step((True,)) if all(t[0] in "fb" for t in floats) else None
+
+
+@_rule("multiply")
+def _scaled(classes: Classes, term: Term, depends: Sequence[bool]) -> Step | None:
+    """scaled: Σ c x = c Σ x, if c is finite for certain, or an integer."""
+    if sum(depends) != 1 or not _one_type(classes, term):
+        return None
+    other = term.refs[depends.index(False)].node
+    if not is_finite(classes, other):
+        return None
+    return Step(tuple(depends), True)
+
+
+@_rule("divide")
+def _divided(classes: Classes, term: Term, depends: Sequence[bool]) -> Step | None:
+    """divided: Σ (x / c) = (Σ x) / c for one finite number c, of floats."""
+    if tuple(depends) != (True, False) or term.dtype[0] not in "fb":
+        return None
+    other = classes.terms[term.refs[1].node]
+    return Step((True, False)) if other.kind == "constant" else None
+
+
+@_rule("select")
+def _selected(classes: Classes, term: Term, depends: Sequence[bool]) -> Step | None:
+    """moved: what decides is equal on all devices."""
+    return None if depends[0] else Step((False, True, True))
+
+
+@_rule("dot_general", "convolution")
+def _multiplied(classes: Classes, term: Term, depends: Sequence[bool]) -> Step | None:
+    """multiplied: Σ (x @ w) = (Σ x) @ w; finite operands are assumed."""
+    if sum(depends) != 1:
+        return None
+    dtypes = [classes.terms[ref.node].dtype for ref in term.refs]
+    if term.dtype[0] not in "fbc" and len({term.dtype, *dtypes}) > 1:
+        return None
+    return Step(tuple(depends), term.kind == "stablehlo.dot_general")
+
+
+@_rule("slice", "reverse", "dynamic_slice", "gather")
+def _moved(classes: Classes, term: Term, depends: Sequence[bool]) -> Step | None:
+    """moved: places are equal on all devices."""
+    return None if any(depends[1:]) else Step((True, *depends[1:]))
+
+
+@_rule("concatenate", "pad")
+def _joined(classes: Classes, term: Term, depends: Sequence[bool]) -> Step | None:
+    """moved: all that is put side by side."""
+    return Step((True,) * len(depends))
+
+
+@_rule("dynamic_update_slice")
+def _updated(classes: Classes, term: Term, depends: Sequence[bool]) -> Step | None:
+    """moved: into a value and what replaces a part of it."""
+    if any(depends[2:]):
+        return None
+    return Step((True, True, *depends[2:]))
+
+
+@_rule("scatter")
+def _scattered(classes: Classes, term: Term, depends: Sequence[bool]) -> Step | None:
+    """added: what is scattered into, and what is added to it."""
+    assert isinstance(term.attrs, tuple)
+    if term.attrs[0] != "sum" or depends[1]:
+        return None
+    return Step((True, False, True))

@@ -1,0 +1,224 @@
+"""Loops by induction on what they carry, and branches.
+
+The source's loop makes a symbol for each value that it carries. The device-local loop
+is run on tiles of the same symbols: if what it starts from, its condition and its body
+then give the tiles that the source's do, both loops carry the same. How the values are
+tiled follows from their local shapes, from what they start from and, where these leave
+a choice (zeros look alike in all tiles), from what the body makes of them.
+
+A loop may carry parts whose sum is what the source carries: a symbol with one more
+dimension for each axis, which sums up to the source's symbol.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from partir.ir.core import Op
+from partir.ir.types import TensorType
+from partir.verify.align import Equation
+from partir.verify.layout import Digit, Layout, Unreadable, View, depends_on
+from partir.verify.machine import Machine, control
+from partir.verify.reductions import reduced_over_axes
+from partir.verify.sums import PART
+from partir.verify.terms import Term
+from partir.verify.tiles import possible, shown
+
+_TRIES = 6
+
+
+class Loop(NamedTuple):
+    """A loop of the source, all of it as whole tensors."""
+
+    inits: tuple[View, ...]
+    carried: tuple[View, ...]
+    condition: View
+    body: tuple[View, ...]
+    results: tuple[View, ...]
+    types: tuple[TensorType, ...]
+
+
+def _symbols(
+    machine: Machine, kind: str, key: object, types: tuple[TensorType, ...]
+) -> list[View]:
+    made = []
+    for number, type_ in enumerate(types):
+        sizes = tuple(size for size in type_.shape if size > 1)
+        term = Term(kind, key, (), (), (), new=sizes, dtype=type_.dtype, result=number)
+        numbers = iter(range(len(sizes)))
+        local = tuple(
+            (Digit(next(numbers), 1, size),) if size > 1 else () for size in type_.shape
+        )
+        made.append(View(machine.classes.of(term), Layout(local, machine.alone)))
+    return made
+
+
+@control("while")
+def _while(machine: Machine, index: int, op: Op) -> None:
+    inits = machine.read(op.operands)
+    if machine.classes.source is None:
+        made = _define(machine, op, inits)
+    else:
+        made = _match(machine, op, inits)
+    machine.env.update(zip(op.results, made, strict=True))
+
+
+def _define(machine: Machine, op: Op, inits: list[View]) -> list[View]:
+    """A loop of the source: its own symbols, and symbols for what it leaves."""
+    types, key = op.signature.operands, len(machine.loops)
+    carried = _symbols(machine, "carried", key, types)
+    machine.loops.append(())  # loops inside have numbers of their own
+    condition, body = _turn(machine, op, carried)
+    results = _symbols(machine, "looped", key, types)
+    machine.loops[key] = Loop(
+        tuple(inits), tuple(carried), condition, tuple(body), tuple(results), types
+    )
+    return results
+
+
+def _turn(machine: Machine, op: Op, carried: list[View]) -> tuple[View, list[View]]:
+    """One turn: the condition, and the values for the next one."""
+    made = []
+    for region in op.regions:
+        machine.env.update(zip(region.arguments, carried, strict=True))
+        machine.run(region)
+        made.append(machine.read(region.results))
+    (condition,), body = made
+    return condition, body
+
+
+@dataclass(frozen=True)
+class _Guess:
+    """How a carried value is tiled, and the axes over which it is a part of a sum."""
+
+    tile: Layout
+    parts: tuple[int, ...] = ()
+
+    def show(self, machine: Machine, symbol: View) -> View:
+        """What the value is if the source's is `symbol`."""
+        view = shown(self.tile, symbol)
+        if not self.parts:
+            return view
+        term, count = machine.term(symbol), len(self.parts)
+        sizes = tuple(machine.sizes[axis] for axis in self.parts)
+        attrs = ("sum", symbol.node, count)
+        part = Term(PART, attrs, (), (), (), new=(*sizes, *term.dims), dtype=term.dtype)
+        local = tuple(_later(items, count) for items in view.layout.local)
+        axes = [_later(items, count) for items in view.layout.axes]
+        for number, axis in enumerate(self.parts):
+            axes[axis] = (Digit(number, 1, machine.sizes[axis]),)
+        return View(machine.classes.of(part), Layout(local, tuple(axes)))
+
+    def holds(self, machine: Machine, found: View, source: View) -> bool:
+        """Whether a value is this tile, or this part, of what the source has."""
+        if self.parts:
+            shape = [1] * len(found.layout.local)
+            found = reduced_over_axes(machine, "sum", found, self.parts, shape)
+        return found == shown(self.tile, source)
+
+
+def _later(items: tuple[Digit, ...], count: int) -> tuple[Digit, ...]:
+    return tuple(d._replace(dim=d.dim + count) if d.dim >= 0 else d for d in items)
+
+
+def _match(machine: Machine, op: Op, inits: list[View]) -> list[View]:
+    """The loop of the source that this one is, if one is."""
+    reason = "a loop that starts from what no loop of the source starts from"
+    nodes = [view.node for view in inits]
+    for loop in machine.loops:
+        if not isinstance(loop, Loop) or [v.node for v in loop.inits] != nodes:
+            continue
+        try:
+            return _induct(machine, op, inits, loop)
+        except Unreadable as error:
+            reason = str(error)
+    raise Unreadable(reason)
+
+
+def _induct(machine: Machine, op: Op, inits: list[View], loop: Loop) -> list[View]:
+    choices = [
+        [
+            guess
+            for tile in possible(whole_.shape, local.shape, machine.sizes)
+            if (guess := _Guess(tile)).holds(machine, init, source)
+        ]
+        for whole_, local, init, source in zip(
+            loop.types, op.signature.operands, inits, loop.inits, strict=True
+        )
+    ]
+    for number, found in enumerate(choices):
+        if not found:
+            raise Unreadable(f"value {number} of a loop does not start as the source's")
+    guesses = [found[0] for found in choices]
+    for _ in range(_TRIES + max(map(len, choices))):
+        carried = [
+            guess.show(machine, symbol)
+            for guess, symbol in zip(guesses, loop.carried, strict=True)
+        ]
+        condition, body = _turn(machine, op, carried)
+        wrong = [
+            number
+            for number, guess in enumerate(guesses)
+            if not guess.holds(machine, body[number], loop.body[number])
+        ]
+        if not wrong and condition.node == loop.condition.node:
+            return [
+                guess.show(machine, symbol)
+                for guess, symbol in zip(guesses, loop.results, strict=True)
+            ]
+        better = {
+            n: _better(machine, body[n], loop.body[n], choices[n], guesses[n], inits[n])
+            for n in wrong
+        }
+        if not any(better.values()):
+            break
+        guesses = [better.get(n) or guess for n, guess in enumerate(guesses)]
+    raise Unreadable("a loop whose body is not the source's" + _which(wrong))
+
+
+def _which(wrong: list[int]) -> str:
+    return f" in value {wrong[0]}" if wrong else ": its condition differs"
+
+
+def _better(
+    machine: Machine,
+    found: View,
+    source: View,
+    choices: list[_Guess],
+    guess: _Guess,
+    init: View,
+) -> _Guess | None:
+    """A guess that agrees with what the body made."""
+    for other in choices:
+        if other != guess and other.holds(machine, found, source):
+            return other
+    parts = tuple(
+        axis
+        for axis in range(len(machine.sizes))
+        if depends_on(found.layout, axis) and not depends_on(guess.tile, axis)
+    )
+    if parts and not guess.parts:
+        shape = [1] * len(init.layout.local)
+        if reduced_over_axes(machine, "sum", init, parts, shape).node == init.node:
+            return replace(guess, parts=parts)
+    later = choices[choices.index(guess) + 1 :] if guess in choices else []
+    return later[0] if later else None
+
+
+@control("case", "if")
+def _branch(machine: Machine, index: int, op: Op) -> None:
+    """Every branch's results; which one it is, all devices decide alike."""
+    (chosen,) = machine.read(op.operands)
+    if any(depends_on(chosen.layout, axis) for axis in range(len(machine.sizes))):
+        raise Unreadable("a branch that devices take differently")
+    branches = []
+    for region in op.regions:
+        machine.run(region)
+        branches.append(machine.read(region.results))
+    for value, type_, views in zip(
+        op.results, op.signature.results, zip(*branches, strict=True), strict=True
+    ):
+        labels = tuple(range(len(type_.shape)))
+        equation = Equation(op.kind, ((), *(labels,) * len(views)), (labels,))
+        (machine.env[value],) = machine.apply(equation, (chosen, *views), (type_,))

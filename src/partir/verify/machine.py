@@ -1,0 +1,234 @@
+"""`Machine`: runs a program on views, op by op. Both programs run on the same one.
+
+An op either has a handler of its own, for what moves digits or counts, or an equation.
+What neither reads is `Unknown`, and so is all that is made of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from partir.ir.core import Op, Program, Region, Signature
+from partir.ir.types import TensorType
+from partir.verify.align import Alignment, Equation
+from partir.verify.classes import Classes
+from partir.verify.equations import equation_of
+from partir.verify.layout import Layout, Unreadable, View, repeated
+from partir.verify.sums import times
+from partir.verify.terms import Ref, Term, numbered
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A value that can't be said to show a class: since which op, and why."""
+
+    op: int | None
+    reason: str
+
+
+class Passed(Unreadable):
+    """An operand is not known."""
+
+    def __init__(self, unknown: Unknown) -> None:
+        """Remember what is known about it."""
+        super().__init__(unknown.reason)
+        self.unknown = unknown
+
+
+Known = View | Unknown
+Handler = Callable[["Machine", Op, tuple[View, ...]], Sequence[View]]
+HANDLERS: dict[str, Handler] = {}
+
+
+def handler(*names: str) -> Callable[[Handler], Handler]:
+    """Register how ops are run that have more to them than an equation."""
+
+    def keep(run: Handler) -> Handler:
+        for name in names:
+            kind = name if "." in name else f"stablehlo.{name}"
+            assert kind not in HANDLERS, kind
+            HANDLERS[kind] = run
+        return run
+
+    return keep
+
+
+class _Plan(NamedTuple):
+    """An equation on operands laid out in one way: all but the classes."""
+
+    dims: tuple[tuple[tuple[int, ...], ...], ...]
+    sizes: tuple[int, ...]
+    free: tuple[int, ...]
+    specials: tuple[Any, ...]
+    results: tuple[tuple[Layout, tuple[int, ...]], ...]
+    repeats: int
+
+
+@dataclass
+class Machine:
+    """What is known of a program's values; `names` and `sizes` are the mesh's axes."""
+
+    classes: Classes
+    program: Program
+    names: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = ()
+    groups: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    origins: dict[int, int] = field(default_factory=dict)  # first op of a class
+    loops: list[Any] = field(default_factory=list)
+    env: dict[int, Known] = field(default_factory=dict)
+    _plans: dict[Any, _Plan] = field(default_factory=dict)
+    _equations: dict[Signature, Equation | None] = field(default_factory=dict)
+
+    @property
+    def alone(self) -> tuple[Any, ...]:
+        """Axes of a value that is the same on all devices."""
+        return tuple(repeated(size) for size in self.sizes)
+
+    def run(self, region: Region) -> None:
+        """Run a block."""
+        ops = self.program.ops
+        for index in region.ops:
+            self.step(index, ops[index])
+
+    def read(self, values: Sequence[int]) -> list[View]:
+        """What values are; raises what is known about the first that is not known."""
+        found = [self.env[value] for value in values]
+        for one in found:
+            if isinstance(one, Unknown):
+                raise Passed(one)
+        return found  # type: ignore[return-value]  # all of them are views
+
+    def step(self, index: int, op: Op) -> None:
+        """Run one op: its results are known, or known not to be."""
+        made: Sequence[Known]
+        try:
+            if op.kind in _CONTROL:
+                _CONTROL[op.kind](self, index, op)
+                return
+            views = self.read(op.operands)
+            run = HANDLERS.get(op.kind)
+            if run is not None:
+                made = run(self, op, tuple(views))
+            else:
+                made = self.by_equation(op, views)
+        except Unreadable as error:
+            first = error.unknown if isinstance(error, Passed) else None
+            made = [first or Unknown(index, str(error))] * len(op.results)
+        self.env.update(zip(op.results, made, strict=True))
+        for view in made:
+            if isinstance(view, View):
+                self.origins.setdefault(view.node, index)
+
+    def by_equation(self, op: Op, views: Sequence[View]) -> list[View]:
+        """Run an op by its equation."""
+        signature = op.signature
+        if signature not in self._equations:
+            self._equations[signature] = equation_of(signature)
+        equation = self._equations[signature]
+        if equation is None:
+            raise Unreadable(f"{signature.name} is not known to the verifier")
+        return self.apply(equation, views, signature.results)
+
+    def apply(
+        self, equation: Equation, views: Sequence[View], types: Sequence[TensorType]
+    ) -> list[View]:
+        """The classes of an equation's results, and their layouts."""
+        nodes = [view.node for view in views]
+        layouts = tuple([view.layout for view in views])
+        swapped = equation.commutes and _swaps(self, equation, nodes, layouts, types)
+        if swapped:
+            nodes, layouts = nodes[::-1], layouts[::-1]
+        plan = self.plan(equation, layouts, types, swapped)
+        refs = tuple(map(Ref, nodes, plan.dims))
+        made = []
+        for number, (type_, (layout, new)) in enumerate(
+            zip(types, plan.results, strict=True)
+        ):
+            term = Term(
+                equation.kind,
+                equation.attrs,
+                refs,
+                plan.sizes,
+                plan.free,
+                plan.specials,
+                new,
+                type_.dtype,
+                number,
+            )
+            node = self.classes.of(term)
+            if plan.repeats > 1:
+                node = times(self.classes, node, plan.repeats)
+            made.append(View(node, layout))
+        return made
+
+    def plan(
+        self,
+        equation: Equation,
+        layouts: tuple[Layout, ...],
+        types: Sequence[TensorType],
+        swapped: bool,
+    ) -> _Plan:
+        """An equation on these layouts, made once."""
+        key = (equation, layouts, swapped)
+        found = self._plans.get(key)
+        if found is None:
+            found = self._plans[key] = _make_plan(equation, layouts, types, swapped)
+        return found
+
+    def term(self, view: View) -> Term:
+        """What a view's class is made of."""
+        return self.classes.terms[view.node]
+
+
+_CONTROL: dict[str, Callable[[Machine, int, Op], None]] = {}
+
+
+def control(*names: str) -> Callable[[Any], Any]:
+    """Register how ops with regions are run; they look at operands themselves."""
+
+    def keep(run: Any) -> Any:
+        for name in names:
+            _CONTROL[f"stablehlo.{name}"] = run
+        return run
+
+    return keep
+
+
+def _make_plan(
+    equation: Equation,
+    layouts: Sequence[Layout],
+    types: Sequence[TensorType],
+    swapped: bool,
+) -> _Plan:
+    if swapped:
+        equation = equation.swapped()
+    if not layouts:
+        raise Unreadable("an op without operands")
+    aligned = Alignment(equation, layouts)
+    made = numbered(aligned.refs, aligned.use)
+    where, free = made.where(), len(made.free)
+    results = tuple(
+        aligned.result(number, type_.shape, where, free)
+        for number, type_ in enumerate(types)
+    )
+    return _Plan(
+        made.dims, made.sizes, made.free, made.specials, results, aligned.repeats()
+    )
+
+
+def _swaps(
+    machine: Machine,
+    equation: Equation,
+    nodes: Sequence[int],
+    layouts: tuple[Layout, ...],
+    types: Sequence[TensorType],
+) -> bool:
+    """Whether operands that commute come the other way round in the class."""
+    first, second = nodes
+    if first != second:
+        return first > second
+    there = machine.plan(equation, layouts, types, False)
+    back = machine.plan(equation, layouts[::-1], types, True)
+    return back.dims < there.dims

@@ -1,0 +1,61 @@
+"""Reducers with a name."""
+
+from __future__ import annotations
+
+from partir.ir.core import Lambda
+
+_NAMES = {
+    "stablehlo.add": "sum",
+    "stablehlo.multiply": "product",
+    "stablehlo.maximum": "max",
+    "stablehlo.minimum": "min",
+    "stablehlo.and": "and",
+    "stablehlo.or": "or",
+}
+
+
+def monoid_of(reducer: Lambda) -> str | None:
+    """The name of a reducer that is one commutative op on its two arguments."""
+    if len(reducer.ops) != 1 or len(reducer.arguments) != 2:
+        return None
+    (op,) = reducer.ops
+    plain = set(op.operands) == set(reducer.arguments) and op.results == reducer.results
+    name = _NAMES.get(op.kind) if plain else None
+    return "or" if name == "sum" and _boolean(reducer) else name
+
+
+def _boolean(reducer: Lambda) -> bool:
+    """Booleans add up to whether one of them holds."""
+    return reducer.types[0].dtype == "i1"
+
+
+OPS = {name: kind for kind, name in _NAMES.items()}
+
+
+def is_identity(monoid: str, literal: str, dtype: str) -> bool:
+    """Whether reducing a number, in MLIR's spelling, into others changes nothing."""
+    known = {"or": ("false", "0"), "and": ("true", "-1")}
+    if monoid in known:
+        return literal in known[monoid]
+    if monoid == "max" and dtype[0] in "fb":
+        return literal in _LOWEST
+    if monoid == "min" and dtype[0] in "fb":
+        return literal in _HIGHEST
+    try:
+        number = float(literal)
+    except ValueError:
+        return False
+    if monoid in ("sum", "product"):
+        return number == (monoid == "product")
+    return number == _edge(dtype, monoid == "max")
+
+
+_LOWEST = frozenset({"0xFF800000", "0xFF80", "0xFC00", "0xFFF0000000000000"})
+_HIGHEST = frozenset({"0x7F800000", "0x7F80", "0x7C00", "0x7FF0000000000000"})
+
+
+def _edge(dtype: str, lowest: bool) -> int:
+    bits: int = int(dtype.lstrip("ui"))
+    if dtype.startswith("u"):
+        return 0 if lowest else (1 << bits) - 1
+    return -(1 << (bits - 1)) if lowest else (1 << (bits - 1)) - 1

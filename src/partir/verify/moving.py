@@ -1,0 +1,86 @@
+"""Ops that move digits, or pass values on: they change no class."""
+
+from __future__ import annotations
+
+from partir.ir.attributes import CONSTRAINT, ints
+from partir.ir.core import Op
+from partir.verify.counting import count
+from partir.verify.layout import (
+    Digit,
+    Layout,
+    View,
+    broadcast,
+    digits,
+    repeated,
+    reshaped,
+    transposed,
+)
+from partir.verify.machine import Machine, handler
+from partir.verify.terms import Term
+
+
+@handler("transpose")
+def _transpose(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
+    (view,) = views
+    permutation = ints(op.signature.attrs["permutation"])
+    return [View(view.node, transposed(view.layout, permutation))]
+
+
+@handler("reshape")
+def _reshape(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
+    (view,) = views
+    return [View(view.node, reshaped(view.layout, op.signature.results[0].shape))]
+
+
+@handler("broadcast_in_dim")
+def _broadcast(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
+    (view,) = views
+    dims = ints(op.signature.attrs["broadcast_dimensions"])
+    shape = op.signature.results[0].shape
+    return [View(view.node, broadcast(view.layout, shape, dims))]
+
+
+@handler("optimization_barrier", CONSTRAINT)
+def _same(machine: Machine, op: Op, views: tuple[View, ...]) -> tuple[View, ...]:
+    """A barrier delays, and changes no number."""
+    return views
+
+
+@handler("constant")
+def _constant(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
+    """One number everywhere depends on no index; others have dimensions."""
+    text = op.signature.attrs["value"]
+    (type_,) = op.signature.results
+    literal = text[len("dense<") : text.rindex(">", 0, text.rindex(" : "))]
+    shape = type_.shape
+    if not literal.startswith(("[", '"')) and type_.tensor:
+        local = tuple(repeated(size) for size in shape)
+        if type_.dtype[0] in "iu" and type_.dtype != "i1":
+            node = count(machine.classes, int(literal), (), type_.dtype)
+        else:
+            term = Term("constant", literal, (), (), (), dtype=type_.dtype)
+            node = machine.classes.of(term)
+        return [View(node, Layout(local, machine.alone))]
+    sizes = tuple(size for size in shape if size > 1)
+    term = Term("constant", literal, (), (), (), new=sizes, dtype=type_.dtype)
+    numbers = iter(range(len(sizes)))
+    local = tuple(
+        digits((Digit(next(numbers), 1, size),)) if size > 1 else () for size in shape
+    )
+    return [View(machine.classes.of(term), Layout(local, machine.alone))]
+
+
+@handler("iota")
+def _iota(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
+    """Counts along one dimension; all others repeat."""
+    (type_,) = op.signature.results
+    dim = int(op.signature.attrs["iota_dimension"].split()[0])
+    size = type_.shape[dim]
+    if type_.dtype[0] in "iu":
+        node = count(machine.classes, 0, ((1, size),), type_.dtype)
+    else:
+        term = Term("iota", "", (), (), (), new=(size,), dtype=type_.dtype)
+        node = machine.classes.of(term)
+    local = [repeated(n) for n in type_.shape]
+    local[dim] = digits((Digit(0, 1, size),))
+    return [View(node, Layout(tuple(local), machine.alone))]

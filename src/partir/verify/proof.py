@@ -1,0 +1,200 @@
+"""`prove`: run both programs, and compare what they return."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import partir.verify.collectives
+import partir.verify.counting
+import partir.verify.loops
+import partir.verify.moving
+import partir.verify.reductions
+import partir.verify.slicing  # noqa: F401  (handlers register themselves)
+from partir.errors import VerificationError
+from partir.frontend.device_local import read_device_local
+from partir.ir.core import Program
+from partir.ir.garbage import collection_paused
+from partir.ir.types import TensorType
+from partir.mesh import Mesh
+from partir.verify.blame import blamed, described, layout_text, part_of
+from partir.verify.classes import Classes
+from partir.verify.layout import Digit, Layout, Unreadable, View, size_of
+from partir.verify.machine import Known, Machine, Unknown
+from partir.verify.terms import Term
+from partir.verify.tiles import shown, tiled
+
+_SHOWN = 5
+Tilings = Sequence[Sequence[Sequence[str]]]  # per value and dimension, its axes
+
+
+@dataclass(frozen=True)
+class NotProved:
+    """A result that is not proved: why, and whether it is certainly wrong."""
+
+    result: str
+    reason: str
+    where: str = ""
+    disproved: bool = False
+
+    def __str__(self) -> str:
+        """As errors show it."""
+        verdict = "is wrong" if self.disproved else "is not proved"
+        return f"{self.result} {verdict}: {self.reason}" + (
+            f" (at {self.where})" if self.where else ""
+        )
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What was proved of a device-local program, result by result.
+
+    `proved` are names of results, `not_proved` the others with reasons.
+    """
+
+    proved: tuple[str, ...]
+    not_proved: tuple[NotProved, ...]
+    seconds: float
+
+    @property
+    def disproved(self) -> tuple[NotProved, ...]:
+        """Results that are wrong for certain."""
+        return tuple(one for one in self.not_proved if one.disproved)
+
+    def __str__(self) -> str:
+        """How many results are proved, and the first that are not."""
+        total = len(self.proved) + len(self.not_proved)
+        head = f"{len(self.proved)} of {total} results proved in {self.seconds:.2f} s"
+        shown = [f"  {one}" for one in self.not_proved[:_SHOWN]]
+        more = len(self.not_proved) - len(shown)
+        return "\n".join([head, *shown, *([f"  and {more} more"] if more else [])])
+
+    def require(self) -> Proof:
+        """This proof; a VerificationError if something is not proved."""
+        if not self.not_proved:
+            return self
+        worst = (*self.disproved, *self.not_proved)[0]
+        others = len(self.not_proved) - 1
+        rest = f", and {others} more results" if others else ""
+        raise VerificationError(f"{worst}{rest}")
+
+
+@collection_paused
+def prove(
+    source: Program,
+    module: str | bytes,
+    mesh: Mesh,
+    in_tilings: Tilings,
+    out_tilings: Tilings,
+) -> Proof:
+    """Hold a device-local module against its source."""
+    begin = time.perf_counter()
+    local = read_device_local(module)
+    classes = Classes()
+    wanted = _run_source(classes, source)
+    classes.seal()
+    machine = Machine(
+        classes, local, mesh.names, tuple(mesh.axes.values()), loops=wanted.loops
+    )
+    _check_counts(source, local)
+    for value, number, tiling in zip(
+        local.body.arguments, source.body.arguments, in_tilings, strict=True
+    ):
+        given = _tile(wanted.env[number], source.types[number], tiling, mesh)
+        machine.env[value] = _of_type(given, local.types[value], source.types[number])
+    machine.run(local.body)
+    proved, failed = [], []
+    for port, value, tiling in zip(
+        source.results, local.body.results, out_tilings, strict=True
+    ):
+        want = _tile(wanted.env[port.value], source.types[port.value], tiling, mesh)
+        found = _compared(machine, port.name, want, machine.env[value])
+        proved += [port.name] if found is None else []
+        failed += [found] if found is not None else []
+    seconds = time.perf_counter() - begin
+    return Proof(tuple(proved), tuple(failed), seconds)
+
+
+def _run_source(classes: Classes, source: Program) -> Machine:
+    machine = Machine(classes, source)
+    for number, value in enumerate(source.body.arguments):
+        type_ = source.types[value]
+        sizes = tuple(size for size in type_.shape if size > 1)
+        term = Term("argument", number, (), (), (), new=sizes, dtype=type_.dtype)
+        numbers = iter(range(len(sizes)))
+        local = tuple(
+            (Digit(next(numbers), 1, size),) if size > 1 else () for size in type_.shape
+        )
+        machine.env[value] = View(classes.of(term), Layout(local, ()))
+    machine.run(source.body)
+    return machine
+
+
+def _check_counts(source: Program, local: Program) -> None:
+    for which in ("arguments", "results"):
+        have, want = (len(getattr(p.body, which)) for p in (local, source))
+        if have != want:
+            raise VerificationError(
+                f"the module has {have} {which}, its source {want}: it is another's"
+            )
+
+
+def _tile(
+    known: Known, type_: TensorType, tiling: Sequence[Sequence[str]], mesh: Mesh
+) -> Known:
+    """A whole value as the devices hold it."""
+    if isinstance(known, Unknown):
+        return known
+    numbers = [[mesh.names.index(axis) for axis in axes] for axes in tiling]
+    try:
+        tile = tiled(type_.shape, numbers, tuple(mesh.axes.values()))
+        return shown(tile, known)
+    except Unreadable as error:
+        return Unknown(None, str(error))
+
+
+def _of_type(known: Known, local: TensorType, whole: TensorType) -> Known:
+    """An argument, if the module takes it in this shape."""
+    if isinstance(known, Unknown):
+        return known
+    shape = tuple(map(size_of, known.layout.local))
+    if (shape, whole.dtype) == (local.shape, local.dtype):
+        return known
+    return Unknown(None, f"an argument of type {local}, should be of shape {shape}")
+
+
+def _compared(
+    machine: Machine, name: str, want: Known, have: Known
+) -> NotProved | None:
+    if isinstance(want, Unknown):
+        return NotProved(name, f"source: {want.reason}")
+    if isinstance(have, Unknown):
+        op = None if have.op is None else machine.program.ops[have.op]
+        return NotProved(name, have.reason, str(op.location) if op else "")
+    if want == have:
+        return None
+    if want.node == have.node:
+        text = "is laid out as {}, should be {}".format(
+            *(layout_text(machine, view) for view in (have, want))
+        )
+        return NotProved(name, text, disproved=True)
+    part = part_of(machine, have)
+    if part is not None and part.whole == want:
+        axes = ", ".join(part.axes)
+        text = f"is a part of a {part.monoid} over {axes}, should be the whole"
+        return NotProved(name, text, _place(machine, have.node), disproved=True)
+    return _other_class(machine, name, have)
+
+
+def _place(machine: Machine, node: int) -> str:
+    """The user's line where a class was first made."""
+    op = machine.origins.get(node)
+    return "" if op is None else str(machine.program.ops[op].location)
+
+
+def _other_class(machine: Machine, name: str, have: View) -> NotProved:
+    """The op from which on the device-local program computes something else."""
+    node, _ = blamed(machine, have.node)
+    found = described(machine.classes.terms[node])
+    return NotProved(name, f"the source has no {found}", _place(machine, node))

@@ -1,0 +1,80 @@
+"""Tiles of tensors, as layouts of a tensor's own dimensions, and what they show."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+
+from partir.verify.layout import (
+    REPEATED,
+    Digit,
+    Digits,
+    Layout,
+    Unreadable,
+    View,
+    digits,
+    repeated,
+    split_off,
+)
+
+Tiling = Sequence[Sequence[int]]  # per dimension, the mesh axes that tile it
+
+
+def tiled(shape: Sequence[int], tiling: Tiling, sizes: Sequence[int]) -> Layout:
+    """The layout of a tensor whose dimensions are cut by these axes, major first."""
+    axes: list[Digits] = [repeated(size) for size in sizes]
+    local = []
+    for dim, size in enumerate(shape):
+        over = tiling[dim] if dim < len(tiling) else ()
+        stride = size
+        for axis in over:
+            if stride % sizes[axis]:
+                raise Unreadable(f"a dimension of size {size} in unequal tiles")
+            stride //= sizes[axis]
+            axes[axis] = digits((Digit(dim, stride, sizes[axis]),))
+        local.append(digits((Digit(dim, 1, stride),)))
+    return Layout(tuple(local), tuple(axes))
+
+
+def shown(tile: Layout, whole: View) -> View:
+    """A tile of a tensor that is known as a whole: the class that the tile shows."""
+    source = whole.layout.local
+    local = tuple(_looked_up(items, source) for items in tile.local)
+    axes = tuple(_looked_up(items, source) for items in tile.axes)
+    return View(whole.node, Layout(local, axes))
+
+
+def _looked_up(items: Digits, source: tuple[Digits, ...]) -> Digits:
+    found: list[Digit] = []
+    for digit in items:
+        if digit.dim == REPEATED:
+            found.append(digit)
+            continue
+        _, rest = split_off(source[digit.dim], digit.stride)
+        found += split_off(rest, digit.size)[0]
+    return digits(found)
+
+
+def possible(
+    shape: Sequence[int], local: Sequence[int], sizes: Sequence[int]
+) -> Iterator[Layout]:
+    """All ways of tiling a tensor that give this local shape."""
+    for tiling in _tilings([*zip(shape, local, strict=True)], frozenset(), sizes):
+        yield tiled(shape, tiling, sizes)
+
+
+def _tilings(
+    dims: Sequence[tuple[int, int]], used: frozenset[int], sizes: Sequence[int]
+) -> Iterator[tuple[tuple[int, ...], ...]]:
+    if not dims:
+        yield ()
+        return
+    (whole, part), *others = dims
+    free = [a for a, size in enumerate(sizes) if a not in used and size > 1]
+    for count in range(len(free) + 1):
+        for axes in itertools.permutations(free, count):
+            if part * math.prod(sizes[a] for a in axes) != whole:
+                continue
+            for rest in _tilings(others, used | frozenset(axes), sizes):
+                yield (axes, *rest)
