@@ -20,7 +20,7 @@ from partir.simulate.device.spec import DeviceSpec
 from partir.simulate.fold_multiplicity import Multiplicity
 from partir.simulate.kernels.kernel import Kernel, Kernels
 from partir.simulate.network.collectives import Network
-from partir.simulate.streams import Repeated, on_streams
+from partir.simulate.streams import of_block, of_further_iteration
 from partir.simulate.timeline import Event
 from partir.spmd.manual_collectives import ManualCollective
 from partir.spmd.program import EXCHANGE, Collective, Compute, Control
@@ -72,11 +72,9 @@ class Clock:
             else self._seconds(kernel)
             for kernel in kernels
         ]
-        starts, end = on_streams(kernels, durations, self.overlap)
-        if block.counts:
-            repeated = Repeated(kernels, block.counts, durations, self.overlap)
-            end = repeated.seconds(starts, end)
-        return Run(block, durations, starts, end)
+        in_parts = self.device.products_in_parts
+        found = of_block(block, durations, self.overlap, in_parts)
+        return Run(block, durations, found.starts, found.seconds)
 
     def cost(self, run: Run) -> Cost:
         """The sum over all kernels of a block, repetitions counted."""
@@ -117,10 +115,19 @@ class Clock:
             return self._collective_seconds(kernel)
         if kernel.inner:
             runs, trips = self._inside(kernel)
-            return sum(run.seconds for run in runs) * trips
+            further = sum(map(self._further, runs)) if trips > 1 else 0.0
+            return sum(run.seconds for run in runs) + further * (trips - 1)
         if isinstance(kernel.op, Control):
             return 0.0
         return self.kernel_cost(kernel).seconds
+
+    def _further(self, run: Run) -> float:
+        """Time of a block again, one iteration after another."""
+        if not self.overlap:
+            return run.seconds
+        in_parts = self.device.products_in_parts
+        again = of_further_iteration(run.block, run.durations, self.types, in_parts)
+        return min(again, run.seconds)
 
     def _inside(self, kernel: Kernel) -> tuple[list[Run], int]:
         """What is inside a loop, and how often; of branches the longest, once."""

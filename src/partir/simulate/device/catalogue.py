@@ -7,7 +7,8 @@ pod; Google's "How to Scale Your Model" (jax-ml.github.io/scaling-book) for band
 per link and wrap-around; NVIDIA's and AMD's data sheets for GPUs. TPU v3's links are
 uncertain. Tile sizes are those of the matrix units: 128 x 128 (256 x 256 since v6e)
 fed by 8 rows at a time; tensor cores' are small. 7 microseconds per GPU kernel and 70%
-of peak are what AutoParallel (PyTorch) counts with.
+of peak, where nothing else is said, are what AutoParallel (PyTorch) counts with; other
+`matrix_efficiency` are fitted on published runs (benchmarks/published_runs).
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ _TPU = partial(
     # Products of float32 are done in bfloat16 unless a precision is asked for.
     float32_rate=1.0,
     packs=False,
+    products_in_parts=True,
     kernel_seconds=1e-6,
     hop_seconds=1e-6,
     network_hop_seconds=1e-5,
@@ -61,6 +63,7 @@ _SPECS = (
     _TPU(
         name="tpu_v4",
         flops_per_s=275e12,
+        matrix_efficiency=0.7,
         memory_bytes=32e9,
         memory_bytes_per_s=1200e9,
         link_bytes_per_s=45e9,  # 6 links
@@ -72,6 +75,7 @@ _SPECS = (
     _TPU(
         name="tpu_v5e",
         flops_per_s=197e12,
+        matrix_efficiency=0.81,
         memory_bytes=16e9,
         memory_bytes_per_s=819e9,
         link_bytes_per_s=45e9,  # measured; 50 nominal, 4 links
@@ -83,6 +87,7 @@ _SPECS = (
     _TPU(
         name="tpu_v5p",
         flops_per_s=459e12,
+        matrix_efficiency=0.8,
         memory_bytes=95e9,
         memory_bytes_per_s=2765e9,
         link_bytes_per_s=90e9,  # measured; 100 nominal, 6 links
@@ -94,6 +99,7 @@ _SPECS = (
     _TPU(
         name="tpu_v6e",
         flops_per_s=918e12,
+        matrix_efficiency=0.61,
         memory_bytes=32e9,
         memory_bytes_per_s=1638e9,
         link_bytes_per_s=90e9,  # measured; 100 nominal, 4 links
@@ -116,8 +122,31 @@ _SPECS = (
         source="cloud.google.com/tpu/docs/tpu7x",
     ),
     _GPU(
+        name="v100",
+        flops_per_s=125e12,  # float16: it has no bfloat16
+        matrix_efficiency=0.8,
+        memory_bytes=32e9,
+        memory_bytes_per_s=900e9,
+        link_bytes_per_s=150e9,  # NVLink 2: 300 GB/s both ways
+        node_size=16,  # DGX-2; 8 in DGX-1
+        network_bytes_per_s=12.5e9,  # 100 Gbit/s InfiniBand per GPU
+        source="nvidia.com: V100 SXM3 32GB and DGX-2 data sheets",
+    ),
+    _GPU(
+        name="a100_40gb",
+        flops_per_s=312e12,
+        matrix_efficiency=0.66,
+        memory_bytes=40e9,
+        memory_bytes_per_s=1555e9,
+        link_bytes_per_s=300e9,
+        node_size=8,
+        network_bytes_per_s=25e9,
+        source="nvidia.com: A100 40GB SXM data sheet",
+    ),
+    _GPU(
         name="a100",
         flops_per_s=312e12,
+        matrix_efficiency=0.8,
         memory_bytes=80e9,
         memory_bytes_per_s=2039e9,
         link_bytes_per_s=300e9,  # NVLink 3: 600 GB/s both ways
@@ -128,6 +157,7 @@ _SPECS = (
     _GPU(
         name="h100",
         flops_per_s=989e12,
+        matrix_efficiency=0.57,
         memory_bytes=80e9,
         memory_bytes_per_s=3350e9,
         link_bytes_per_s=400e9,  # effective; 450 nominal
@@ -138,6 +168,7 @@ _SPECS = (
     _GPU(
         name="h200",
         flops_per_s=989e12,
+        matrix_efficiency=0.57,
         memory_bytes=141e9,
         memory_bytes_per_s=4800e9,
         link_bytes_per_s=400e9,  # effective, as H100; 450 nominal

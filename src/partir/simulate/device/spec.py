@@ -60,6 +60,9 @@ class DeviceSpec:
         packs: whether what is gathered or scattered along a dimension that is not the
             first is copied into one piece.
         overlap: whether collectives run beside computation.
+        products_in_parts: whether a product computes with the parts of an operand that
+            have arrived while others are being gathered, and results are scattered
+            likewise (as compilers for TPUs do).
         order: order in which the compiler schedules kernels: "breadth_first" (as soon
             as possible, as XLA does on CPUs, where it can be compared) or "program".
         combine_bytes: all-reduces are combined up to this many bytes.
@@ -105,6 +108,7 @@ class DeviceSpec:
     collective_efficiency: Mapping[str, float] = field(default_factory=dict)
     packs: bool = True
     overlap: bool = True
+    products_in_parts: bool = False
     order: Order = "breadth_first"
     combine_bytes: float = 0.0
     copies_operands: bool = False

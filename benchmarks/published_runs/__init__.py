@@ -1,0 +1,1 @@
+"""Published training runs: measured step times beside predicted ones."""

@@ -1,0 +1,237 @@
+"""A decoder as published runs train it: scanned, with remat, flash attention, Adam."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.ad_checkpoint import checkpoint_name
+
+import partir
+
+Params = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Config:
+    """What the step computes; `saved` names what the backward pass does not redo."""
+
+    layers: int
+    width: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    hidden: int
+    gated: bool
+    tied: bool
+    vocabulary: int
+    sequence: int
+    batch: int  # of all devices, in one microbatch
+    microbatches: int
+    weights: str  # dtype that is stored
+    activations: str  # dtype that is computed with
+    saved: str
+    flash: bool
+
+    @property
+    def shared(self) -> int:
+        """Query heads that share a key head."""
+        return self.heads // self.kv_heads
+
+
+# What checkpoints keep. Offloading keeps it too, in the host's memory.
+SAVED: dict[str, tuple[str, ...]] = {
+    "nothing": (),
+    "projections": ("query", "key", "value"),
+    "projections and output": ("query", "key", "value", "out"),
+    "products": ("query", "key", "value", "out", "gate", "up", "down"),
+    "products and attention": tuple(
+        "query key value attended out gate up down".split()
+    ),
+    "every other product": ("query", "value", "attended", "gate", "down"),
+}
+
+
+def _causal(q: Array, k: Array, v: Array) -> Array:
+    """Attention to half of the keys: as much work as a causal kernel does."""
+    half = k.shape[1] // 2
+    scores = jnp.einsum("bsgrd,btgd->bgrst", q, k[:, :half])
+    weights = jax.nn.softmax(scores.astype(jnp.float32)).astype(q.dtype)
+    return jnp.einsum("bgrst,btgd->bsgrd", weights, v[:, :half])
+
+
+@jax.custom_vjp
+def _flash(q: Array, k: Array, v: Array) -> Array:
+    return _causal(q, k, v)
+
+
+def _flash_forward(q: Array, k: Array, v: Array) -> tuple[Array, tuple[Array, ...]]:
+    return _causal(q, k, v), (q, k, v)
+
+
+def _flash_backward(kept: tuple[Array, ...], gradient: Array) -> tuple[Array, ...]:
+    """Scores are computed again."""
+    _, pull = jax.vjp(_causal, *kept)
+    return pull(gradient)
+
+
+_flash.defvjp(_flash_forward, _flash_backward)
+flash = partir.opaque(
+    _flash, "b s g r _, b _ g _, b _ g _ -> b s g r _", name="flash_attention"
+)
+
+
+def _softmax_of(scores: Array) -> Array:
+    places = jnp.arange(scores.shape[-1])
+    seen = jnp.arange(scores.shape[-2])[:, None] >= places
+    wide = jnp.where(seen, scores.astype(jnp.float32), -1e9)
+    return jax.nn.softmax(wide).astype(scores.dtype)
+
+
+@jax.custom_vjp
+def _softmax(scores: Array) -> Array:
+    return _softmax_of(scores)
+
+
+def _softmax_forward(scores: Array) -> tuple[Array, tuple[Array]]:
+    made = _softmax_of(scores)
+    return made, (made,)
+
+
+def _softmax_backward(kept: tuple[Array], gradient: Array) -> tuple[Array]:
+    (made,) = kept
+    wide = made.astype(jnp.float32) * gradient.astype(jnp.float32)
+    total = jnp.sum(wide, axis=-1, keepdims=True)
+    return ((wide - made.astype(jnp.float32) * total).astype(made.dtype),)
+
+
+_softmax.defvjp(_softmax_forward, _softmax_backward)
+softmax = partir.opaque(_softmax, "b h _ _ -> b h _ _", name="masked_softmax")
+
+
+def _dropped(weights: Array, kept: Array) -> Array:
+    return jnp.where(kept, weights / 0.9, 0).astype(weights.dtype)
+
+
+dropout = partir.opaque(_dropped, "b h _ _, b h _ _ -> b h _ _", name="dropout")
+
+
+def unfused(q: Array, k: Array, v: Array) -> Array:
+    """Attention with scores in memory; softmax and dropout are kernels of their own."""
+    heads = q.reshape(*q.shape[:2], -1, q.shape[-1])  # as many as of keys
+    weights = softmax(jnp.einsum("bshd,bthd->bhst", heads, k))
+    weights = dropout(weights, weights > 0)  # which ones costs nothing to speak of
+    mixed = jnp.einsum("bhst,bthd->bshd", weights, v)
+    return mixed.reshape(q.shape)
+
+
+def normalised(x: Array, scale: Array) -> Array:
+    """Divided by its root mean square, in float32."""
+    wide = x.astype(jnp.float32)
+    wide = wide * jax.lax.rsqrt(jnp.mean(wide**2, axis=-1, keepdims=True) + 1e-6)
+    return wide.astype(x.dtype) * scale.astype(x.dtype)
+
+
+def layer(config: Config, x: Array, weights: Params) -> Array:
+    """One block: attention, then the MLP."""
+    attend = flash if config.flash else unfused
+    use = {name: w.astype(config.activations) for name, w in weights.items()}
+    x = partir.tag(x, "stream")
+    y = normalised(x, use["norm_1"])
+    q = checkpoint_name(jnp.einsum("bsd,dgrh->bsgrh", y, use["query"]), "query")
+    k = checkpoint_name(jnp.einsum("bsd,dgh->bsgh", y, use["key"]), "key")
+    v = checkpoint_name(jnp.einsum("bsd,dgh->bsgh", y, use["value"]), "value")
+    mixed = checkpoint_name(attend(q, k, v), "attended")
+    x = x + checkpoint_name(jnp.einsum("bsgrh,grhd->bsd", mixed, use["out"]), "out")
+    x = partir.tag(x, "stream")
+    y = normalised(x, use["norm_2"])
+    hidden = checkpoint_name(y @ use["up"], "up")
+    if config.gated:
+        gate = checkpoint_name(y @ use["gate"], "gate")
+        hidden = jax.nn.silu(gate) * hidden
+    else:
+        hidden = jax.nn.gelu(hidden)
+    return x + checkpoint_name(hidden @ use["down"], "down")
+
+
+def loss_fn(config: Config, params: Params, tokens: Array, labels: Array) -> Array:
+    """Mean cross entropy of the next tokens."""
+    table = params["embedding"]
+    x = jnp.take(table.astype(config.activations), tokens, axis=0)
+
+    keep = jax.checkpoint_policies.save_only_these_names(*SAVED[config.saved])
+    block = jax.checkpoint(functools.partial(layer, config), policy=keep)
+    x, _ = jax.lax.scan(lambda x, w: (block(x, w), None), x, params["layers"])
+    x = normalised(partir.tag(x, "stream"), params["norm"])
+    head = table.T if config.tied else params["head"]
+    logits = (x @ head.astype(config.activations)).astype(jnp.float32)
+    picked = jnp.take_along_axis(logits, labels[..., None], axis=-1)[..., 0]
+    return jnp.mean(jax.nn.logsumexp(logits, axis=-1) - picked)
+
+
+def step_for(config: Config) -> Callable[..., Any]:
+    """A training step with Adam; microbatches are scanned over."""
+    gradient = jax.value_and_grad(functools.partial(loss_fn, config))
+
+    def step(
+        params: Params, first: Params, second: Params, tokens: Array, labels: Array
+    ) -> Any:
+        if config.microbatches == 1:
+            loss, gradients = gradient(params, tokens[0], labels[0])
+        else:
+            narrow = jax.tree.map(lambda p: p.astype(config.activations), params)
+
+            def add(sums: Any, batch: Any) -> tuple[Any, None]:
+                return jax.tree.map(jnp.add, sums, gradient(narrow, *batch)), None
+
+            wide = functools.partial(jnp.zeros_like, dtype=jnp.float32)
+            zeros = (jnp.zeros(()), jax.tree.map(wide, params))
+            (loss, gradients), _ = jax.lax.scan(add, zeros, (tokens, labels))
+        mean = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, first, gradients)
+        square = jax.tree.map(lambda v, g: 0.95 * v + 0.05 * g * g, second, gradients)
+        new = jax.tree.map(
+            lambda p, m, v: p - 1e-4 * (m / (jnp.sqrt(v) + 1e-8) + 0.1 * p),
+            params,
+            mean,
+            square,
+        )
+        return new, mean, square, loss
+
+    return step
+
+
+def example_args(config: Config) -> tuple[Any, ...]:
+    """Shapes of the step's arguments."""
+    d, h = config.width, config.head_dim
+    groups, shared = config.kv_heads, config.shared
+    layers = {
+        "norm_1": (d,),
+        "norm_2": (d,),
+        "query": (d, groups, shared, h),
+        "key": (d, groups, h),
+        "value": (d, groups, h),
+        "out": (groups, shared, h, d),
+        "up": (d, config.hidden),
+        "down": (config.hidden, d),
+    }
+    if config.gated:
+        layers["gate"] = (d, config.hidden)
+
+    def weight(shape: tuple[int, ...]) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(shape, config.weights)
+
+    params: Params = {
+        "embedding": weight((config.vocabulary, d)),
+        "norm": weight((d,)),
+        "layers": {n: weight((config.layers, *s)) for n, s in layers.items()},
+    }
+    if not config.tied:
+        params["head"] = weight((d, config.vocabulary))
+    shape = (config.microbatches, config.batch, config.sequence)
+    tokens = jax.ShapeDtypeStruct(shape, "int32")
+    return params, params, params, tokens, tokens

@@ -1,0 +1,34 @@
+"""The table of published runs: every row is a program, and predictions stay near."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.published_runs.run import EXCLUDED, Run, runs
+
+BY_ID = {run.id: run for run in runs()}
+
+
+def predicted(run: Run) -> float:
+    return run.predicted(run.partitioned.estimate_on(run.spec))
+
+
+def test_all_rows_but_those_left_out_say_what_ran() -> None:
+    assert len(BY_ID) == 80
+    assert len(EXCLUDED) == 8
+    for run in BY_ID.values():
+        assert run.seconds > 0
+        assert run.config.layers * run.sizes["stages"] == int(run.row["layers"])
+
+
+@pytest.mark.parametrize("name", ["mt-v4-22b-x1", "mt-v5e-128b-x1", "tt-8b-128"])
+def test_predictions_are_near(name: str) -> None:
+    run = BY_ID[name]
+    assert predicted(run) == pytest.approx(run.seconds, rel=0.1)
+
+
+def test_microbatches_are_summed_once() -> None:
+    run = BY_ID["meg21-39B"]
+    tensors = 10  # parameters, stacked, and the loss
+    steps = run.partitioned.steps[0].collectives
+    assert steps["all_reduce"] == tensors + 1
