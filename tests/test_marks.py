@@ -48,7 +48,7 @@ def test_every_package_has_quick_tests(package: str) -> None:
 )
 def test_every_folder_mirrors_a_package(folder: Path) -> None:
     top = folder.relative_to(TESTS).parts[0]
-    assert top in {*PACKAGES, "e2e", "models"}
+    assert top in {*PACKAGES, "benchmarks", "e2e"}
 
 
 @pytest.mark.parametrize("name", frameworks())

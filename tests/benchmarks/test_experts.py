@@ -1,17 +1,34 @@
-"""Where the best schedule is known (``benchmarks/models/mlp.py``), it is predicted."""
+"""Schedules that experts would write: nothing is left whole, the best is predicted."""
 
 from __future__ import annotations
 
 import pytest
 
 import partir
-from benchmarks.models.experts import MODELS
+from benchmarks.models.experts import MODELS, Model
+
+PUBLISHED = [MODELS[name] for name in ("T32", "scanned T32", "UNet", "GNS", "IT32")]
+
+
+@pytest.mark.parametrize("model", PUBLISHED, ids=lambda model: model.name)
+def test_strict_is_silent(model: Model) -> None:
+    """Nothing is whole that was meant to be tiled."""
+    fn, args = model.small_case()
+    program = partir.trace(fn, *args)
+    for name, schedule in model.schedules_on(model.small_mesh).items():
+        mesh = dict(model.small_mesh)
+        p = partir.partition(
+            program, mesh, schedule, donate_argnums=model.donate, strict=True
+        )
+        assert 1.0 <= p.work <= p.mesh.size, name
+        assert min(p.work_by_axis.values()) >= 1.0, name
 
 
 @pytest.mark.parametrize(
     ("name", "best"), [("wide MLP", {"MP alone"}), ("tall MLP", {"BP+Z2", "BP+Z3"})]
 )
 def test_best_schedule_on_one_axis(name: str, best: set[str]) -> None:
+    """Where it is known (`benchmarks/models/mlp.py`), it is predicted."""
     model = MODELS[name]
     target = model.targets[0]
     assert list(target.axes) == ["B"]

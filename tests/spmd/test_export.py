@@ -36,6 +36,7 @@ def exported(state: State) -> str:
     return stablehlo_text(rewrite(lower(state, [((),)])))
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("text", [sequential_text, exported])
 def test_case_without_results_is_kept(text: Callable[[State], str]) -> None:
     builder = import_module(parse_module(TEXT))
