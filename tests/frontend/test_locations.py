@@ -187,6 +187,17 @@ def test_a_function_that_jax_traced_for_another_caller() -> None:
         assert lines == {line_of(text)}
 
 
+def test_slices_of_two_scans_of_the_same_shapes() -> None:
+    def both(x: Array, y: Array) -> tuple[Array, Array]:
+        first = jax.lax.scan(lambda c, a: (c + a, None), x[0], x)[0]
+        second = jax.lax.scan(lambda c, a: (c * a, None), y[0], y)[0]
+        return first, second
+
+    program = partir.trace(both, X, X)
+    lines = [where.line for where in locations(program, "dynamic_slice")]
+    assert lines == [line_of("first = jax.lax.scan"), line_of("second = jax.lax.scan")]
+
+
 def test_calls_and_loops_keep_their_scopes() -> None:
     @jax.jit
     def attend(x: Array) -> Array:

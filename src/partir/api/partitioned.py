@@ -23,6 +23,9 @@ from partir.execute.padded_arrays import Uneven, resized
 from partir.execute.placing import device_mesh, shard_leaf
 from partir.execute.runner import CallPlan
 from partir.execute.types import jax_struct
+from partir.explain.answer import Explanation
+from partir.explain.ask import explain
+from partir.explain.listing import CollectiveUse, collective_list
 from partir.frontend.arguments import flatten_call, merge_fixed
 from partir.frontend.bytecode import to_bytecode
 from partir.frontend.leaves import abstract
@@ -118,6 +121,11 @@ class Partitioned:
         return tuple(str(ops[n].location) for n in self.spmd.unknown_trip_counts)
 
     @cached_property
+    def collective_list(self) -> tuple[CollectiveUse, ...]:
+        """Every collective: its name (``all_gather#12``), cause, bytes and source."""
+        return collective_list(self.steps)
+
+    @cached_property
     def replicated_ops(self) -> tuple[ReplicatedOp, ...]:
         """Ops computed whole on an axis that tiles what they need, and why."""
         return find_replicated(self.steps)
@@ -145,6 +153,19 @@ class Partitioned:
         return setting.estimate(
             self.spmd, device, overlap=overlap, trip_count=trip_count
         )
+
+    # Why
+
+    def explain(self, name: str, axis: str | None = None) -> Explanation:
+        """Why a value is tiled so, or not, or why a collective is there; what helps.
+
+        Args:
+            name: of an argument, tag or result, a ``%`` address, a collective
+                (``all_gather#12``), a source line (``model.py:42``), or
+                ``peak_bytes``: what fills memory.
+            axis: of a value, the mesh axis; by default the one that matters most.
+        """
+        return explain(self.steps, name, axis)
 
     # As text
 

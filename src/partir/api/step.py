@@ -29,6 +29,7 @@ class Step:
     actions: tuple[Action, ...]
     found: tuple[Tactic, ...]  # manual tactics that an automatic one found
     notes: tuple[str, ...]  # what the tactic has to say of itself
+    tactic: Tactic | None  # as it was given
     names: Values
     setting: Setting
     _completed: Later[State]

@@ -12,6 +12,7 @@ from partir import __version__
 from partir.cli.calibrate import add_calibrate
 from partir.cli.demo import run_demo
 from partir.cli.devices import add_devices
+from partir.cli.explain import add_explain_arguments
 from partir.cli.export import run_export
 from partir.cli.fuzz import add_fuzz
 from partir.cli.search import add_search_arguments
@@ -42,7 +43,7 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; 0, 1 if what it checks is not so, 2 with one line on bad input."""
-    args = _parser().parse_args(argv)
+    args = _parsed(argv)
     try:
         return args.run(args) or 0
     except PartirError as error:
@@ -57,6 +58,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
+def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Arguments; argparse itself takes no optional one behind options."""
+    parser = _parser()
+    args, rest = parser.parse_known_args(argv)
+    late = getattr(args, "late", None)
+    if late and len(rest) == 1 and rest[0][0] != "-" and getattr(args, late) is None:
+        setattr(args, late, rest.pop())
+    if rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    return args
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="partir",
@@ -67,6 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_demo(commands)
     _add_show(commands)
+    _add_explain(commands)
     _add_search(commands)
     _add_export(commands)
     _add_verify(commands)
@@ -121,6 +135,18 @@ def _add_show(commands: _Commands) -> None:
     )
     show.add_argument("--json", action="store_true", help="the same as JSON")
     show.set_defaults(run=run_show)
+
+
+def _add_explain(commands: _Commands) -> None:
+    explain = commands.add_parser(
+        "explain",
+        help="why a value is tiled so, why a collective is there, and what would help",
+        description="Say which decisions led to the layout of a value, where tiling "
+        "stopped, or who needs a collective since which tactic and what it costs; try "
+        "what would help, and say what that does to time and memory.",
+    )
+    _add_model(explain)
+    add_explain_arguments(explain)
 
 
 def _add_search(commands: _Commands) -> None:

@@ -18,6 +18,8 @@ from partir.frontend.stack_boundary import BOUNDARY
 from partir.ir.source import Frame, Location, framework_of
 
 _NOWHERE = Location()
+# What lowering a scan brings, which no jaxpr shows.
+_SCANS = frozenset({"dynamic_index_in_dim", "dynamic_update_index_in_dim"})
 _FUNCTION = re.compile(r"[\w.<>]+")
 
 
@@ -140,4 +142,4 @@ def borrowed_functions(jaxpr: Any) -> frozenset[str]:
                     walk(inner)
 
     walk(jaxpr)
-    return frozenset(jaxs - others)
+    return frozenset((jaxs | _SCANS) - others)

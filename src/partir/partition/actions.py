@@ -86,14 +86,16 @@ class Partition(Requirements):
         lowering: Callable[[State], Counted] | None = None,
         setting: Simulator | None = None,
         share: Share | None = None,
+        start: State | None = None,
+        names: Values | None = None,
     ) -> None:
-        """Start with nothing decided.
+        """Start with nothing decided, or from a state that others have come to.
 
         `lowering` answers `collectives`; `setting` has the device, which arguments
         are donated, and estimates what the lowering gives; `share`, if there may be
         several processes, gives all of them what the first one makes.
         """
-        super().__init__(State(Graph(program), mesh), Values(program))
+        super().__init__(start or State(Graph(program), mesh), names or Values(program))
         self.program = program
         self.mesh = mesh
         self.actions: list[Action] = []

@@ -243,6 +243,11 @@ class Estimate:
         return self._peak.argument_bytes
 
     @property
+    def result_bytes(self) -> int:
+        """Memory of results that take no donated argument's place."""
+        return self._peak.result_bytes
+
+    @property
     def temporary_bytes(self) -> int:
         """Memory of neither arguments nor results, at the peak."""
         return self._peak.temporary_bytes

@@ -92,6 +92,7 @@ class Clock:
                 start,
                 seconds,
                 self.events(self._inside(kernel)[0][-1]) if kernel.inner else (),
+                kernel.members,
             )
             for kernel, start, seconds in triples
         )

@@ -14,7 +14,8 @@ _STREAMS = {"compute": 1, "communication": 2}
 class Event(NamedTuple):
     """An op or a collective: its stream, start and duration in seconds.
 
-    `inner` are the events of one iteration, if it is a loop.
+    `inner` are the events of one iteration, if it is a loop; `members` are the
+    collectives that are done at once.
     """
 
     op: SpmdOp
@@ -22,6 +23,7 @@ class Event(NamedTuple):
     start: float
     seconds: float
     inner: tuple[Event, ...] = ()
+    members: tuple[Collective, ...] = ()
 
 
 def event_name(program: SpmdProgram, event: Event) -> str:
@@ -65,6 +67,15 @@ def perfetto(program: SpmdProgram, events: Iterable[Event], title: str) -> str:
     return json.dumps({"traceEvents": made, "displayTimeUnit": "ns"}, indent=0)
 
 
+def _facts(program: SpmdProgram, event: Event) -> dict[str, Any]:
+    """Where an event comes from; of collectives also their names."""
+    facts: dict[str, Any] = {"source": event_source(program, event)}
+    if event.members:
+        ids = program.collective_ids
+        facts["ids"] = [ids[one.result] for one in event.members if one.result in ids]
+    return facts
+
+
 def _entries(
     program: SpmdProgram, events: Iterable[Event], offset: float
 ) -> Iterator[dict[str, Any]]:
@@ -80,6 +91,6 @@ def _entries(
             "tid": _STREAMS[event.stream],
             "ts": start * 1e6,
             "dur": event.seconds * 1e6,
-            "args": {"source": event_source(program, event)},
+            "args": _facts(program, event),
         }
         yield from _entries(program, event.inner, start)

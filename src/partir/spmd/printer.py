@@ -11,7 +11,7 @@ from partir.spmd.program import Block, Collective, Compute, SpmdOp, SpmdProgram
 
 
 def spmd_text(program: SpmdProgram) -> str:
-    """A line per op; arguments show their tiling."""
+    """A line per op; arguments show their tiling, collectives their names."""
     source, body = program.program, program.body
     names = {
         value: "%" + port.name.replace("/", ".")
@@ -40,10 +40,13 @@ def _lines(
     def show(values: tuple[int, ...]) -> str:
         return ", ".join(names.get(v, f"%{v}") for v in values)
 
+    ids = program.collective_ids
     for op in block.ops:
         types = ", ".join(str(program.types[v]) for v in op.results)
         left = f"{show(op.results)} = " if op.results else ""
-        yield f"{indent}{left}{_head(program, op)}({show(op.operands)}) : {types}"
+        text = f"{indent}{left}{_head(program, op)}({show(op.operands)}) : {types}"
+        name = ids.get(op.results[0]) if op.results else None
+        yield f"{text}  # {name}" if name else text
         if not isinstance(op, Compute | Collective):
             for inner in op.blocks:
                 yield f"{indent}  ({show(inner.arguments)}) {{"

@@ -98,6 +98,18 @@ class Collective(NamedTuple):
 SpmdOp = Compute | Control | Collective
 
 
+class Named(NamedTuple):
+    """A collective and its name, ``all_gather#12``, which texts and traces share.
+
+    `number` counts those that the model's author wrote within one op.
+    """
+
+    id: str
+    op: SpmdOp
+    number: int
+    trips: int
+
+
 @dataclass(frozen=True)
 class SpmdProgram:
     """A program as each device runs it."""
@@ -143,6 +155,25 @@ class SpmdProgram:
         return counts
 
     @cached_property
+    def named_collectives(self) -> tuple[Named, ...]:
+        """Every collective with its name, in program order, numbered by kind."""
+        counts, found = dict.fromkeys(KINDS, 0), list[Named]()
+        for op, trips in self.walk():
+            for number, kind in enumerate(collective_kinds(op)):
+                found.append(Named(f"{kind}#{counts[kind]}", op, number, trips))
+                counts[kind] += 1
+        return tuple(found)
+
+    @cached_property
+    def collective_ids(self) -> dict[int, str]:
+        """Names of collectives by the value that each makes.
+
+        An op with several that the model's author wrote has the name of the first.
+        """
+        named = self.named_collectives
+        return {one.op.results[0]: one.id for one in named if not one.number}
+
+    @cached_property
     def bytes_communicated(self) -> int:
         """Bytes that one device sends in a step, by ring algorithms."""
         total = 0
@@ -152,7 +183,7 @@ class SpmdProgram:
             elif isinstance(op, Compute) and op.nest.signature.lambdas:
                 for move in manual_collectives(op.nest.signature):
                     size = len(move.devices) or self.mesh.size
-                    sent = _sent(move.kind, move.bytes, size)
+                    sent = sent_bytes(move.kind, move.bytes, size)
                     total += trips * move.times * sent
         return total
 
@@ -164,7 +195,7 @@ class SpmdProgram:
             return op.window.rows_sent * type_.bytes // type_.shape[op.dim]
         size = math.prod(self.mesh.axes[axis] for axis in op.axes)
         whole = max(self.types[op.operand].bytes, self.types[op.result].bytes)
-        return _sent(op.kind, whole, size)
+        return sent_bytes(op.kind, whole, size)
 
     @property
     def unknown_trip_counts(self) -> tuple[int, ...]:
@@ -176,7 +207,19 @@ class SpmdProgram:
         )
 
 
-def _sent(kind: str, whole: int, size: int) -> int:
+def collective_kinds(op: SpmdOp) -> tuple[str, ...]:
+    """Kinds of the collectives that an op is or has inside, as tables count them."""
+    if isinstance(op, Collective):
+        if op.kind == SLICE:
+            return ()
+        return ("collective_permute",) if op.kind == EXCHANGE else (op.kind,)
+    if isinstance(op, Compute) and op.nest.signature.lambdas:
+        return tuple(m.kind for m in manual_collectives(op.nest.signature))
+    return ()
+
+
+def sent_bytes(kind: str, whole: int, size: int) -> int:
+    """Bytes that each of so many devices sends for a collective, by rings."""
     share = whole * (size - 1) // size
     factors = {SLICE: 0, "all_reduce": 2 * share, "collective_permute": whole}
     return factors.get(kind, share)

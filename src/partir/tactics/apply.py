@@ -20,6 +20,7 @@ class Applied(NamedTuple):
     actions: tuple[Action, ...] = ()
     found: tuple[Tactic, ...] = ()  # manual tactics that an automatic one found
     notes: tuple[str, ...] = ()  # what the tactic has to say of itself
+    tactic: Tactic | None = None  # as it was given
 
 
 @collection_paused
@@ -40,7 +41,8 @@ def apply_schedule(schedule: Schedule, partition: Partition) -> list[Applied]:
         actions = tuple(partition.actions[before[0] :])
         found = tuple(partition.found[before[1] :])
         notes = tuple(partition.notes[before[2] :])
-        records.append(Applied(name, partition.state.copy(), actions, found, notes))
+        state = partition.state.copy()
+        records.append(Applied(name, state, actions, found, notes, tactic))
     return records or [Applied("no tactic", partition.state)]
 
 

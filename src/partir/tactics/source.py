@@ -46,6 +46,8 @@ def _call(kind: str, wishes: Mapping[Any, Any], tactic: Any) -> str:
     also = []
     if isinstance(tactic, Choose) and tactic.inputs:
         also = _mapping("inputs=", tactic.inputs)
+    if isinstance(tactic, ManualPartition) and tactic.outputs:
+        also = _mapping("outputs=", tactic.outputs)
     comment = textwrap.wrap(
         tactic.reason, 84, initial_indent="# ", subsequent_indent="# "
     )

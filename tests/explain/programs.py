@@ -12,14 +12,15 @@ import partir
 
 NO_RULE = """
 module {
-  func.func @main(%x: tensor<4096x4096xf32>, %w: tensor<4096x4096xf32>)
-      -> tensor<4096x4096xf32> {
-    %0 = stablehlo.exponential %x : tensor<4096x4096xf32>
-    %1 = stablehlo.custom_call @unheard_of(%0)
-      : (tensor<4096x4096xf32>) -> tensor<4096x4096xf32>
-    %2 = stablehlo.dot_general %1, %w, contracting_dims = [1] x [0]
+  func.func @main(%x: tensor<4096x4096xf32>, %w: tensor<4096x4096xf32>,
+      %v: tensor<4096x16xf32>) -> tensor<4096x16xf32> {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
       : (tensor<4096x4096xf32>, tensor<4096x4096xf32>) -> tensor<4096x4096xf32>
-    return %2 : tensor<4096x4096xf32>
+    %1 = stablehlo.dot_general %0, %v, contracting_dims = [1] x [0]
+      : (tensor<4096x4096xf32>, tensor<4096x16xf32>) -> tensor<4096x16xf32>
+    %2 = stablehlo.custom_call @unheard_of(%1)
+      : (tensor<4096x16xf32>) -> tensor<4096x16xf32>
+    return %2 : tensor<4096x16xf32>
   }
 }"""
 
@@ -82,8 +83,8 @@ def shifted_loss(h: Array, w: Array) -> Array:
     return jnp.mean(jnp.tanh(h[:, :-1] @ w) - h[:, 1:])
 
 
-def rolled(x: Array, w: Array) -> Array:
-    return (x - jnp.roll(x, 1, 0)) @ w
+def rolled(x: Array) -> Array:
+    return jnp.tanh(x - jnp.roll(x, 1, 0))
 
 
 def looked_up(table: Array, tokens: Array) -> Array:
@@ -118,12 +119,12 @@ def tagged(x: Array, w1: Array, w2: Array) -> Array:
     return hidden @ w2
 
 
-def constrained(x: Array, w: Array) -> Array:
+def constrained(x: Array, w: Array, v: Array) -> Array:
     from jax.sharding import PartitionSpec
 
     hidden = jnp.tanh(x @ w)
     hidden = lax.with_sharding_constraint(hidden, PartitionSpec(None, None))
-    return hidden @ w
+    return hidden @ v
 
 
 # A training step with Adam

@@ -1,0 +1,137 @@
+"""Remedies: changes that were tried and make things better."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+
+from partir.explain.answer import Figures, Remedy
+from partir.explain.changes import Changes
+from partir.explain.finding import Finding
+from partir.explain.record import Record
+from partir.explain.trial import Asked, Change, Trials
+from partir.partition.state import State
+from partir.spmd.program import Collective, SpmdProgram
+
+MOST_TRIED = 12
+MOST_SAID = 3
+_LESS = 0.999  # of time or memory, for a change to count as better
+
+Better = Callable[[Figures, Figures], bool]
+
+
+def for_collective(
+    record: Record, op: Collective, finding: Finding
+) -> tuple[Remedy, ...]:
+    """What removes or shrinks a collective and makes the step faster."""
+    changes = Changes(record)
+    moved = frozenset(changes.named_alike(op.cause.value))
+
+    def asked(state: State, spmd: SpmdProgram) -> int:
+        return sum(
+            trips * spmd.bytes_sent(one)
+            for one, trips in spmd.walk()
+            if isinstance(one, Collective) and one.cause.value in moved
+        )
+
+    candidates = _collective_changes(changes, op, finding)
+    return _tried(record, asked, candidates, _moves_less)
+
+
+def _collective_changes(
+    changes: Changes, op: Collective, finding: Finding
+) -> Iterable[Change]:
+    if op.kind == "all_gather" and not op.monoid:
+        yield from changes.kept(finding.axis, op.cause.value)
+    yield from changes.of_finding(finding)
+    if finding.cause in ("summed", "whole_result"):
+        yield from changes.of_value(finding.axis, op.cause.value)
+
+
+def for_whole(
+    record: Record, axis: str, value: int, finding: Finding
+) -> tuple[Remedy, ...]:
+    """What tiles a value, or the work on it, and makes the step faster or smaller."""
+
+    def asked(state: State, spmd: SpmdProgram) -> int:
+        return int(state.homes[axis][value] < 0)
+
+    def better(before: Figures, after: Figures) -> bool:
+        tiled = after.asked_bytes < before.asked_bytes
+        return after.seconds < _LESS * before.seconds or (
+            tiled and _worth_it(before, after)
+        )
+
+    changes = Changes(record)
+
+    def candidates() -> Iterable[Change]:
+        yield from changes.of_finding(finding)
+        yield from changes.of_value(axis, value)
+
+    return _tried(record, asked, candidates(), better)
+
+
+def _tried(
+    record: Record, asked: Asked, changes: Iterable[Change], better: Better
+) -> tuple[Remedy, ...]:
+    trials = Trials(record, asked)
+    limit = record.device.memory_bytes
+    found = []
+    for change in islice(_distinct(changes), MOST_TRIED):
+        remedy = trials(change)
+        if remedy is None or not better(remedy.before, remedy.after):
+            continue
+        if remedy.before.peak_bytes <= limit < remedy.after.peak_bytes:
+            continue
+        found.append(remedy)
+    found.sort(key=lambda one: (one.after.seconds, one.after.peak_bytes))
+    return _of_each_kind(found)
+
+
+def _of_each_kind(found: list[Remedy]) -> tuple[Remedy, ...]:
+    """The best, and the best of other kinds before more of the same."""
+    first = {remedy.action: remedy for remedy in reversed(found)}
+    rest = [remedy for remedy in found if first[remedy.action] is not remedy]
+    chosen = [*(r for r in found if first[r.action] is r), *rest][:MOST_SAID]
+    return tuple(sorted(chosen, key=found.index))
+
+
+def for_peak(record: Record, changes: Iterable[Change]) -> tuple[Remedy, ...]:
+    """What lowers the peak of memory, the most first."""
+
+    def asked(state: State, spmd: SpmdProgram) -> int:
+        return 0
+
+    trials = Trials(record, asked)
+    tried = [trials(change) for change in islice(_distinct(changes), MOST_TRIED)]
+    found = [one for one in tried if one and _smaller(one.before, one.after)]
+    found.sort(key=lambda one: one.after.peak_bytes)
+    return tuple(found[:MOST_SAID])
+
+
+def _distinct(changes: Iterable[Change]) -> Iterable[Change]:
+    seen = set()
+    for change in changes:
+        key = change.action, change.target, change.dim, change.position
+        if key not in seen:
+            seen.add(key)
+            yield change
+
+
+def _moves_less(before: Figures, after: Figures) -> bool:
+    """Less of what was asked about, less in all, and no longer a step."""
+    return (
+        after.asked_bytes < before.asked_bytes
+        and after.bytes_communicated < before.bytes_communicated
+        and after.seconds <= before.seconds
+    )
+
+
+def _worth_it(before: Figures, after: Figures) -> bool:
+    """Memory saved is more than time lost, as shares."""
+    now = after.seconds * after.peak_bytes
+    return now < _LESS * before.seconds * before.peak_bytes
+
+
+def _smaller(before: Figures, after: Figures) -> bool:
+    return after.peak_bytes < _LESS * before.peak_bytes
