@@ -99,7 +99,7 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class StepFigures:
     """A step before or after a remedy, and what of it was asked about."""
 
     seconds: float
@@ -129,8 +129,8 @@ class Remedy:
     schedule: tuple[Any, ...]
     position: int
     replaces: str | None
-    before: Figures
-    after: Figures
+    before: StepFigures
+    after: StepFigures
 
     def __str__(self) -> str:
         """What to do, where, and what it changes."""

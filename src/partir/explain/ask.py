@@ -9,12 +9,12 @@ from partir.errors import PartitionError, nearest
 from partir.explain.answer import Explanation, Link
 from partir.explain.chains import chain_of, loop_chain
 from partir.explain.changes import MATTERS_OF_LOOPS
+from partir.explain.evidence import Evidence, ExplainedStep
 from partir.explain.finding import Finding
 from partir.explain.lines import explain_line
 from partir.explain.moves import why_moved
 from partir.explain.peak import PEAK, explain_peak
 from partir.explain.prices import collective_seconds, price_of
-from partir.explain.record import Record, StepLike
 from partir.explain.remedies import for_collective, for_whole
 from partir.explain.wholes import why_whole
 from partir.ir.garbage import collection_paused
@@ -27,7 +27,7 @@ _LINE = re.compile(r"(.+\.\w+):(\d+)")
 
 @collection_paused
 def explain(
-    steps: Sequence[StepLike], name: str, axis: str | None = None
+    steps: Sequence[ExplainedStep], name: str, axis: str | None = None
 ) -> Explanation:
     """Why a value is tiled as it is, why a collective is there, what a line costs.
 
@@ -36,7 +36,7 @@ def explain(
     """
     if not isinstance(name, str):
         raise PartitionError(f"explain takes a name, got {name!r}")
-    record = Record(steps)
+    record = Evidence(steps)
     if axis is not None:
         record.state.require_axis(axis)
     values = _values(record, name)
@@ -53,7 +53,7 @@ def explain(
     raise _unknown(record, name)
 
 
-def _values(record: Record, name: str) -> list[int]:
+def _values(record: Evidence, name: str) -> list[int]:
     names = record.names
     exact = names.exactly(name)
     found = names.matching(name) or names.results_matching(name)
@@ -63,7 +63,7 @@ def _values(record: Record, name: str) -> list[int]:
     return numbers
 
 
-def _unknown(record: Record, name: str) -> PartitionError:
+def _unknown(record: Evidence, name: str) -> PartitionError:
     names = record.names
     known = [n for n, _, _ in (*names.arguments, *names.results, *names.tags)]
     known += record.collectives
@@ -79,7 +79,7 @@ def _unknown(record: Record, name: str) -> PartitionError:
 
 
 def explain_value(
-    record: Record, name: str, values: list[int], axis: str | None
+    record: Evidence, name: str, values: list[int], axis: str | None
 ) -> Explanation:
     """The first of these values on the axis that matters most, then on the others."""
     value, axes = (
@@ -97,7 +97,7 @@ def explain_value(
     return first
 
 
-def _by_interest(record: Record, values: list[int]) -> list[str]:
+def _by_interest(record: Evidence, values: list[int]) -> list[str]:
     """Axes that tile a value first, then those that something was decided on."""
 
     def interest(axis: str) -> tuple[bool, bool]:
@@ -108,7 +108,7 @@ def _by_interest(record: Record, values: list[int]) -> list[str]:
     return sorted(record.axes, key=interest)
 
 
-def _on_axis(record: Record, name: str, value: int, axis: str) -> Explanation:
+def _on_axis(record: Evidence, name: str, value: int, axis: str) -> Explanation:
     chain = chain_of(record, axis, value)
     if chain:
         return _tiled(record, name, value, axis, chain)
@@ -132,7 +132,7 @@ def _on_axis(record: Record, name: str, value: int, axis: str) -> Explanation:
 
 
 def _tiled(
-    record: Record, name: str, value: int, axis: str, chain: tuple[Link, ...]
+    record: Evidence, name: str, value: int, axis: str, chain: tuple[Link, ...]
 ) -> Explanation:
     last = chain[-1]
     cause = {"asked": "asked", "chosen": "asked", "completed": "completed"}
@@ -155,7 +155,7 @@ def _tiled(
 # Collectives
 
 
-def explain_collective(record: Record, name: str) -> Explanation:
+def explain_collective(record: Evidence, name: str) -> Explanation:
     """Who makes a value, who wants it otherwise, since when, and what that costs."""
     if name in record.written:
         return _written(record, name)
@@ -184,7 +184,7 @@ def explain_collective(record: Record, name: str) -> Explanation:
     )
 
 
-def _written(record: Record, name: str) -> Explanation:
+def _written(record: Evidence, name: str) -> Explanation:
     """A collective inside a shard_map: the model's author wrote it."""
     op = record.written[name].op
     assert isinstance(op, Compute)
@@ -193,14 +193,14 @@ def _written(record: Record, name: str) -> Explanation:
     return Explanation(name, "collective", "written", text, source=source)
 
 
-def _value_chain(record: Record, finding: Finding, value: int) -> tuple[Link, ...]:
+def _value_chain(record: Evidence, finding: Finding, value: int) -> tuple[Link, ...]:
     chain = chain_of(record, finding.axis, value)
     if chain or not finding.values:
         return chain
     return chain_of(record, finding.axis, finding.values[0])
 
 
-def _other_side(record: Record, finding: Finding) -> tuple[Link, ...]:
+def _other_side(record: Evidence, finding: Finding) -> tuple[Link, ...]:
     """How the reader came to its loop, if that is what the value does not fit."""
     node = finding.node
     if node is None or finding.cause not in MATTERS_OF_LOOPS:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from partir.explain.answer import Link
-from partir.explain.record import Record
+from partir.explain.evidence import Evidence
 
 
-def chain_of(record: Record, axis: str, value: int) -> tuple[Link, ...]:
+def chain_of(record: Evidence, axis: str, value: int) -> tuple[Link, ...]:
     """Decisions that tile a value on an axis, the tactic's own first."""
     links = []
     for one, supporter in _backwards(record, axis, value):
@@ -16,13 +16,13 @@ def chain_of(record: Record, axis: str, value: int) -> tuple[Link, ...]:
     return tuple(reversed(links))
 
 
-def loop_chain(record: Record, axis: str, node: int) -> tuple[Link, ...]:
+def loop_chain(record: Evidence, axis: str, node: int) -> tuple[Link, ...]:
     """Decisions that lead to an op's loop over an axis."""
     value = supporter_of(record, axis, node)
     return () if value is None else chain_of(record, axis, value)
 
 
-def root_of(record: Record, axis: str, value: int) -> int:
+def root_of(record: Evidence, axis: str, value: int) -> int:
     """The value with which the chain begins."""
     for one, _ in _backwards(record, axis, value):
         value = one
@@ -30,7 +30,7 @@ def root_of(record: Record, axis: str, value: int) -> int:
 
 
 def _backwards(
-    record: Record, axis: str, value: int
+    record: Evidence, axis: str, value: int
 ) -> Iterator[tuple[int, int | None]]:
     """Values from this one to the first, each with the one that it has it from."""
     current: int | None = value
@@ -44,7 +44,7 @@ def _backwards(
 
 
 def supporter_of(
-    record: Record, axis: str, node: int, value: int | None = None
+    record: Evidence, axis: str, node: int, value: int | None = None
 ) -> int | None:
     """The value around a node that was decided first, and before `value`."""
     own = record.state.node_origins.get((axis, node))
@@ -64,7 +64,7 @@ def supporter_of(
     return min(found)[1] if found else None
 
 
-def _link(record: Record, axis: str, value: int, supporter: int | None) -> Link:
+def _link(record: Evidence, axis: str, value: int, supporter: int | None) -> Link:
     origin = record.origin(axis, value)
     node = None if origin is None else origin.node
     how = "asked" if node is None else "through"

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from partir.explain.chains import root_of
+from partir.explain.evidence import Evidence
 from partir.explain.finding import Finding, outside
-from partir.explain.record import Record
 from partir.explain.trial import Change
 from partir.partition.patterns import matcher
 from partir.partition.values import Named
@@ -28,7 +28,7 @@ from partir.tactics.manual import (
 class Changes:
     """Makes changes of one partition's schedule."""
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: Evidence) -> None:
         """Nothing is looked up yet."""
         self.record = record
         self.last = len(record.steps) if record.steps[-1].tactic is not None else 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from partir.explain.answer import Halt
-from partir.explain.record import Record
+from partir.explain.evidence import Evidence
 from partir.report.stops import Stop
 from partir.rules.nest import UNDECIDED, WHOLE, Nest, nest_of
 from partir.rules.registry import has_rule
@@ -26,7 +26,7 @@ class Finding:
     tactic: str | None = None
     values: tuple[int, ...] = ()
 
-    def halt(self, record: Record) -> Halt | None:
+    def halt(self, record: Evidence) -> Halt | None:
         """The node as people see it."""
         if self.node is None:
             return None
@@ -38,7 +38,7 @@ class Finding:
         )
 
 
-def kept_whole(record: Record, axis: str, value: int, node: int | None) -> Finding:
+def kept_whole(record: Evidence, axis: str, value: int, node: int | None) -> Finding:
     """A value that a tactic or the model itself keeps whole."""
     origin, name = record.origin(axis, value), record.names.name(value)
     closed = (axis, value) in record.state.closed
@@ -48,7 +48,7 @@ def kept_whole(record: Record, axis: str, value: int, node: int | None) -> Findi
     return Finding("kept_whole", axis, text, node, tactic, (value,))
 
 
-def stuck(record: Record, axis: str, node: int) -> Finding:
+def stuck(record: Evidence, axis: str, node: int) -> Finding:
     """A node that reads something tiled and has no loop over the axis."""
     state, graph = record.state, record.state.graph
     if (whole := pinned_around(record, axis, node)) is not None:
@@ -60,7 +60,7 @@ def stuck(record: Record, axis: str, node: int) -> Finding:
     return Finding(cause, axis, text, node, tactic, tiled)
 
 
-def pinned_around(record: Record, axis: str, node: int) -> int | None:
+def pinned_around(record: Evidence, axis: str, node: int) -> int | None:
     """A value around a node but for which the node would have its loop."""
     state = record.state
     known = state.known(node, axis)
@@ -73,7 +73,7 @@ def pinned_around(record: Record, axis: str, node: int) -> int | None:
     return values[known.index(WHOLE)]
 
 
-def _cause(record: Record, axis: str, node: int) -> str:
+def _cause(record: Evidence, axis: str, node: int) -> str:
     state = record.state
     nest, size = state.nests[node], state.mesh.axes[axis]
     if not has_rule(state.graph.signatures[node]):
@@ -96,13 +96,13 @@ def along(nest: Nest, place: tuple[int, int] | None, size: int) -> str:
     return "other_loop" if any(f.fits(size) for f in factors) else "does_not_divide"
 
 
-def outside(record: Record, axis: str, node: int) -> Nest:
+def outside(record: Evidence, axis: str, node: int) -> Nest:
     """A node's nest without its loop over an axis."""
     nest = record.state.nests[node]
     return nest.without((axis,)) or nest_of(nest.signature)
 
 
-def latest_tactic(record: Record, axis: str, values: tuple[int, ...]) -> str | None:
+def latest_tactic(record: Evidence, axis: str, values: tuple[int, ...]) -> str | None:
     """Name of the last of the tactics that decided these values."""
     origins = [o for v in values if (o := record.origin(axis, v)) is not None]
     return record.tactic(max(origins, key=lambda o: o.step)) if origins else None

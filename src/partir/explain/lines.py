@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from partir.errors import PartitionError, nearest
 from partir.explain.answer import Explanation, Price
-from partir.explain.record import Record
+from partir.explain.evidence import Evidence
 from partir.explain.wholes import why_whole
 from partir.ir.source import Location
 
@@ -14,10 +14,10 @@ _MOST = 8  # explanations of one line
 
 
 def explain_line(
-    record: Record,
+    record: Evidence,
     file: str,
     line: int,
-    collective: Callable[[Record, str], Explanation],
+    collective: Callable[[Evidence, str], Explanation],
 ) -> Explanation:
     """The costliest collective on a line with all others, or what is whole there."""
     nodes = {
@@ -75,7 +75,7 @@ def _total(prices: list[Price]) -> Price:
     )
 
 
-def _without(record: Record, subject: str, nodes: set[int]) -> Explanation:
+def _without(record: Evidence, subject: str, nodes: set[int]) -> Explanation:
     """A line without collectives: on which axes its ops have loops, and if not, why."""
     ops = sorted(n for n in nodes if record.program.ops[n].results)
     whole = [(n, a) for n in ops for a in record.axes if record.loop(a, n) is None]
@@ -97,11 +97,11 @@ def _without(record: Record, subject: str, nodes: set[int]) -> Explanation:
     )
 
 
-def _elements(record: Record, node: int) -> int:
+def _elements(record: Evidence, node: int) -> int:
     return sum(record.program.types[v].bytes for v in record.program.ops[node].results)
 
 
-def _nothing(record: Record, file: str, line: int) -> str:
+def _nothing(record: Evidence, file: str, line: int) -> str:
     locations = {op.location for op in record.program.ops if op.location.file}
     lines = sorted({one.line for one in locations if _same(one.file, file)})
     if lines:

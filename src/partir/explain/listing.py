@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from partir.explain.answer import place
+from partir.explain.evidence import Evidence, ExplainedStep
 from partir.explain.finding import Finding
 from partir.explain.moves import why_moved
 from partir.explain.prices import collective_seconds
-from partir.explain.record import Record, StepLike
 from partir.ir.garbage import collection_paused
 from partir.ir.source import Location
 from partir.spmd.manual_collectives import manual_collectives
-from partir.spmd.program import Collective, Compute, Named, sent_bytes
+from partir.spmd.program import Collective, Compute, NamedCollective, sent_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +54,17 @@ class CollectiveUse:
 
 
 @collection_paused
-def collective_list(steps: Sequence[StepLike]) -> tuple[CollectiveUse, ...]:
+def collective_list(steps: Sequence[ExplainedStep]) -> tuple[CollectiveUse, ...]:
     """All of them, in program order."""
-    record = Record(steps)
+    record = Evidence(steps)
     known = record.step.setting.device is not None
     seconds = collective_seconds(record.estimate) if known else None
     return tuple(_use(record, one, seconds) for one in record.spmd.named_collectives)
 
 
-def _use(record: Record, one: Named, seconds: dict[int, float] | None) -> CollectiveUse:
+def _use(
+    record: Evidence, one: NamedCollective, seconds: dict[int, float] | None
+) -> CollectiveUse:
     if isinstance(one.op, Compute):
         return _written(record, one, one.op)
     op = one.op
@@ -84,14 +86,14 @@ def _use(record: Record, one: Named, seconds: dict[int, float] | None) -> Collec
     )
 
 
-def collective_source(record: Record, op: Collective, finding: Finding) -> Location:
+def collective_source(record: Evidence, op: Collective, finding: Finding) -> Location:
     """The line where a collective belongs: its reader's, else its maker's."""
     if finding.node is not None:
         return record.node_source(finding.node)
     return record.value_source(op.cause.value)
 
 
-def _written(record: Record, one: Named, op: Compute) -> CollectiveUse:
+def _written(record: Evidence, one: NamedCollective, op: Compute) -> CollectiveUse:
     move = list(manual_collectives(op.nest.signature))[one.number]
     size, times = len(move.devices) or record.state.mesh.size, one.trips * move.times
     sent = times * sent_bytes(move.kind, move.bytes, size)

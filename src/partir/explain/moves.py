@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from partir.explain.evidence import Evidence
 from partir.explain.finding import (
     Finding,
     along,
@@ -12,7 +13,6 @@ from partir.explain.finding import (
     outside,
     stuck,
 )
-from partir.explain.record import Record
 from partir.explain.wholes import node_tactic, summed
 from partir.rules.factor import JOIN
 from partir.rules.nest import WHOLE, Loop
@@ -22,7 +22,7 @@ from partir.spmd.program import EXCHANGE, Collective
 _MOST_OPS = 200  # that are looked at for the one that sums
 
 
-def why_moved(record: Record, op: Collective) -> Finding:
+def why_moved(record: Evidence, op: Collective) -> Finding:
     """What a collective is there for, on the first of its axes."""
     axis = op.axes[0]
     if op.monoid and op.monoid != JOIN:
@@ -40,7 +40,7 @@ def why_moved(record: Record, op: Collective) -> Finding:
 # Sums
 
 
-def _reduced(record: Record, axis: str, op: Collective) -> Finding:
+def _reduced(record: Evidence, axis: str, op: Collective) -> Finding:
     found = _summing(record, axis, op)
     if found is None:
         text = "it is computed once and spread"
@@ -50,7 +50,7 @@ def _reduced(record: Record, axis: str, op: Collective) -> Finding:
     return summed(record, axis, node, loop, operands)
 
 
-def _summing(record: Record, axis: str, op: Collective) -> tuple[int, Loop] | None:
+def _summing(record: Evidence, axis: str, op: Collective) -> tuple[int, Loop] | None:
     """The op whose loop leaves the sum; it may be inside a loop or further up."""
     graph, producers = record.state.graph, record.program.producers
     waiting, seen = deque([op.cause.value]), {op.cause.value}
@@ -68,7 +68,7 @@ def _summing(record: Record, axis: str, op: Collective) -> tuple[int, Loop] | No
     return None
 
 
-def _joined(record: Record, axis: str, op: Collective) -> Finding:
+def _joined(record: Evidence, axis: str, op: Collective) -> Finding:
     node = op.cause.producer
     assert node is not None
     loop = record.loop(axis, node)
@@ -79,7 +79,7 @@ def _joined(record: Record, axis: str, op: Collective) -> Finding:
 # Moves
 
 
-def _neighbours(record: Record, axis: str, op: Collective) -> Finding:
+def _neighbours(record: Evidence, axis: str, op: Collective) -> Finding:
     value, _, consumer = op.cause
     name = record.names.name(value)
     tactic = latest_tactic(record, axis, (value,))
@@ -92,7 +92,7 @@ def _neighbours(record: Record, axis: str, op: Collective) -> Finding:
     return Finding("neighbours", axis, text, consumer, tactic, (value,))
 
 
-def _reader(record: Record, axis: str, op: Collective) -> int | None:
+def _reader(record: Evidence, axis: str, op: Collective) -> int | None:
     """The node that wants a value otherwise; of a loop's operands, the carry."""
     value, _, consumer = op.cause
     graph = record.state.graph
@@ -102,7 +102,7 @@ def _reader(record: Record, axis: str, op: Collective) -> int | None:
     return next((t for t in ties if value in graph.operands[t]), ties[0])
 
 
-def _wanted(record: Record, axis: str, op: Collective, node: int) -> Finding:
+def _wanted(record: Evidence, axis: str, op: Collective, node: int) -> Finding:
     """An op reads a value in another layout than the value has at home."""
     state, value = record.state, op.cause.value
     if (axis, value) in state.closed or _constrains(record, axis, node):
@@ -121,14 +121,14 @@ def _wanted(record: Record, axis: str, op: Collective, node: int) -> Finding:
     return Finding(cause, axis, text, node, tactic, tuple(dict.fromkeys(others)))
 
 
-def _constrains(record: Record, axis: str, node: int) -> bool:
+def _constrains(record: Evidence, axis: str, node: int) -> bool:
     graph, closed = record.state.graph, record.state.closed
     if graph.signatures[node].kind not in PASSED_ON:
         return False
     return any((axis, value) in closed for value in graph.results[node])
 
 
-def _disagreement(record: Record, axis: str, node: int, value: int) -> str:
+def _disagreement(record: Evidence, axis: str, node: int, value: int) -> str:
     """Why an op with a loop over the axis does not loop along a value as it lies."""
     state = record.state
     operands, home = state.graph.operands[node], state.homes[axis][value]
@@ -141,7 +141,7 @@ def _disagreement(record: Record, axis: str, node: int, value: int) -> str:
     return cause
 
 
-def _supporters(record: Record, axis: str, node: int, loop: Loop) -> list[int]:
+def _supporters(record: Evidence, axis: str, node: int, loop: Loop) -> list[int]:
     """Values that lie along a node's loop."""
     state = record.state
     values = state.graph.operands[node] + state.graph.results[node]
@@ -152,7 +152,7 @@ def _supporters(record: Record, axis: str, node: int, loop: Loop) -> list[int]:
     ]
 
 
-def _later(record: Record, axis: str, value: int, node: int) -> str | None:
+def _later(record: Evidence, axis: str, value: int, node: int) -> str | None:
     """The tactic since which a value and a node's loop disagree."""
     origins = [record.origin(axis, value), record.state.node_origins.get((axis, node))]
     known = [origin for origin in origins if origin is not None]
@@ -160,7 +160,7 @@ def _later(record: Record, axis: str, value: int, node: int) -> str | None:
 
 
 def _differ(
-    record: Record, axis: str, op: Collective, node: int, loop: Loop, cause: str
+    record: Evidence, axis: str, op: Collective, node: int, loop: Loop, cause: str
 ) -> str:
     value, name = op.cause.value, record.names.name(op.cause.value)
     home = record.state.homes[axis][value]
@@ -183,7 +183,7 @@ def _differ(
     return f'over "{axis}", {lies}, and {reader} loops {runs}'
 
 
-def _along_text(record: Record, node: int, loop: Loop) -> str:
+def _along_text(record: Evidence, node: int, loop: Loop) -> str:
     graph = record.state.graph
     operands = graph.operands[node]
     for number, dim in enumerate(loop.factor.results):
@@ -197,7 +197,7 @@ def _along_text(record: Record, node: int, loop: Loop) -> str:
     return "along no dimension"
 
 
-def _at_home(record: Record, axis: str, op: Collective) -> Finding:
+def _at_home(record: Evidence, axis: str, op: Collective) -> Finding:
     """A result is moved to where it is kept, not for one reader."""
     state, (value, producer, _) = record.state, op.cause
     if WHOLE in (state.homes[axis][value], state.seen[axis][value]):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from partir.explain.answer import Explanation
 from partir.explain.changes import Changes
-from partir.explain.record import Record
+from partir.explain.evidence import Evidence
 from partir.explain.remedies import for_peak
 from partir.explain.trial import Change
 from partir.report.table import bytes_text
@@ -17,7 +17,7 @@ PEAK = "peak_bytes"
 _MOST = 5  # values that are named
 
 
-def explain_peak(record: Record) -> Explanation:
+def explain_peak(record: Evidence) -> Explanation:
     """The largest of what is in memory at the peak."""
     estimate = record.estimate
     alive = estimate.alive_at_peak
@@ -44,7 +44,7 @@ def _shown(one: Alive) -> str:
     return f"{one.name} ({bytes_text(one.bytes)})"
 
 
-def _changes(record: Record, alive: tuple[Alive, ...]) -> Iterator[Change]:
+def _changes(record: Evidence, alive: tuple[Alive, ...]) -> Iterator[Change]:
     """Tilings of what is large and whole: trees of arguments, then values."""
     changes, known = Changes(record), {n: v for n, v, _ in record.names.arguments}
     large = [(one.name, known[one.name]) for one in alive if one.name in known]

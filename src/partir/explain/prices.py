@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from partir.explain.answer import Price
-from partir.explain.record import Record
+from partir.explain.evidence import Evidence
 from partir.simulate.estimate import Estimate
 from partir.simulate.timeline import Event
 from partir.spmd.program import Control
@@ -39,7 +39,7 @@ def _add(
             _add(estimate, event.inner, times * inside, found)
 
 
-def price_of(record: Record, name: str, seconds: Mapping[int, float]) -> Price:
+def price_of(record: Evidence, name: str, seconds: Mapping[int, float]) -> Price:
     """The price of a collective by its name."""
     op, trips = record.collectives[name]
     took = seconds.get(op.result, 0.0)

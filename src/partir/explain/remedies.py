@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import islice
 
-from partir.explain.answer import Figures, Remedy
+from partir.explain.answer import Remedy, StepFigures
 from partir.explain.changes import Changes
+from partir.explain.evidence import Evidence
 from partir.explain.finding import Finding
-from partir.explain.record import Record
 from partir.explain.trial import Asked, Change, Trials
 from partir.partition.state import State
 from partir.spmd.program import Collective, SpmdProgram
@@ -17,11 +17,11 @@ MOST_TRIED = 12
 MOST_SAID = 3
 _LESS = 0.999  # of time or memory, for a change to count as better
 
-Better = Callable[[Figures, Figures], bool]
+Better = Callable[[StepFigures, StepFigures], bool]
 
 
 def for_collective(
-    record: Record, op: Collective, finding: Finding
+    record: Evidence, op: Collective, finding: Finding
 ) -> tuple[Remedy, ...]:
     """What removes or shrinks a collective and makes the step faster."""
     changes = Changes(record)
@@ -49,14 +49,14 @@ def _collective_changes(
 
 
 def for_whole(
-    record: Record, axis: str, value: int, finding: Finding
+    record: Evidence, axis: str, value: int, finding: Finding
 ) -> tuple[Remedy, ...]:
     """What tiles a value, or the work on it, and makes the step faster or smaller."""
 
     def asked(state: State, spmd: SpmdProgram) -> int:
         return int(state.homes[axis][value] < 0)
 
-    def better(before: Figures, after: Figures) -> bool:
+    def better(before: StepFigures, after: StepFigures) -> bool:
         tiled = after.asked_bytes < before.asked_bytes
         return after.seconds < _LESS * before.seconds or (
             tiled and _worth_it(before, after)
@@ -72,7 +72,7 @@ def for_whole(
 
 
 def _tried(
-    record: Record, asked: Asked, changes: Iterable[Change], better: Better
+    record: Evidence, asked: Asked, changes: Iterable[Change], better: Better
 ) -> tuple[Remedy, ...]:
     trials = Trials(record, asked)
     limit = record.device.memory_bytes
@@ -96,7 +96,7 @@ def _of_each_kind(found: list[Remedy]) -> tuple[Remedy, ...]:
     return tuple(sorted(chosen, key=found.index))
 
 
-def for_peak(record: Record, changes: Iterable[Change]) -> tuple[Remedy, ...]:
+def for_peak(record: Evidence, changes: Iterable[Change]) -> tuple[Remedy, ...]:
     """What lowers the peak of memory, the most first."""
 
     def asked(state: State, spmd: SpmdProgram) -> int:
@@ -118,7 +118,7 @@ def _distinct(changes: Iterable[Change]) -> Iterable[Change]:
             yield change
 
 
-def _moves_less(before: Figures, after: Figures) -> bool:
+def _moves_less(before: StepFigures, after: StepFigures) -> bool:
     """Less of what was asked about, less in all, and no longer a step."""
     return (
         after.asked_bytes < before.asked_bytes
@@ -127,11 +127,11 @@ def _moves_less(before: Figures, after: Figures) -> bool:
     )
 
 
-def _worth_it(before: Figures, after: Figures) -> bool:
+def _worth_it(before: StepFigures, after: StepFigures) -> bool:
     """Memory saved is more than time lost, as shares."""
     now = after.seconds * after.peak_bytes
     return now < _LESS * before.seconds * before.peak_bytes
 
 
-def _smaller(before: Figures, after: Figures) -> bool:
+def _smaller(before: StepFigures, after: StepFigures) -> bool:
     return after.peak_bytes < _LESS * before.peak_bytes

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from partir.errors import PartitionError
-from partir.explain.answer import Figures, Remedy
-from partir.explain.record import Record
+from partir.explain.answer import Remedy, StepFigures
+from partir.explain.evidence import Evidence
 from partir.ir.garbage import collection_paused
 from partir.partition.actions import Partition
 from partir.partition.model_decisions import ModelDecisions
@@ -37,12 +37,12 @@ class Change:
 class Trials:
     """Tries changes of one partition's schedule."""
 
-    def __init__(self, record: Record, asked: Asked) -> None:
+    def __init__(self, record: Evidence, asked: Asked) -> None:
         """`asked` reads off a state and its program what a remedy should lessen."""
         self.record, self.asked = record, asked
         self.tactics = [_again(step) for step in record.steps]
         estimate = record.estimate
-        self.before = Figures(
+        self.before = StepFigures(
             estimate.seconds,
             estimate.peak_bytes,
             record.spmd.bytes_communicated,
@@ -61,7 +61,7 @@ class Trials:
         return self._remedy(change, then, after)
 
     @collection_paused
-    def _measured(self, position: int, then: Sequence[Any]) -> Figures:
+    def _measured(self, position: int, then: Sequence[Any]) -> StepFigures:
         record = self.record
         setting = record.step.setting
         start = self._state_before(position)
@@ -81,7 +81,7 @@ class Trials:
             partition.propagate()
         spmd = lower_state(partition.state)
         estimate = setting.estimate(spmd, record.device)
-        return Figures(
+        return StepFigures(
             estimate.seconds,
             estimate.peak_bytes,
             spmd.bytes_communicated,
@@ -95,7 +95,9 @@ class Trials:
             return steps[position - 1].state.copy()
         return State(steps[0].state.graph, steps[0].state.mesh)
 
-    def _remedy(self, change: Change, then: Sequence[Any], after: Figures) -> Remedy:
+    def _remedy(
+        self, change: Change, then: Sequence[Any], after: StepFigures
+    ) -> Remedy:
         before = [t for several in self.tactics[: change.position] for t in several]
         schedule = [*before, *then]
         models = sum(isinstance(t, ModelDecisions) for t in schedule)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
+from partir.explain.evidence import Evidence
 from partir.explain.finding import Finding, kept_whole, stuck
-from partir.explain.record import Record
 from partir.report.stops import Stop
 from partir.rules.factor import JOIN
 from partir.rules.indexing import taken_dims
@@ -15,14 +15,14 @@ from partir.rules.nest import UNDECIDED, WHOLE, Loop
 _MOST_OPS = 4000  # that are looked at upstream
 
 
-def why_whole(record: Record, axis: str, value: int) -> Finding:
+def why_whole(record: Evidence, axis: str, value: int) -> Finding:
     """The nearest reason before a value, else what its readers say of it."""
     for finding in _upstream(record, axis, value):
         return finding
     return _argument(record, axis, value)
 
 
-def _upstream(record: Record, axis: str, value: int) -> Iterator[Finding]:
+def _upstream(record: Evidence, axis: str, value: int) -> Iterator[Finding]:
     """Reasons for a value and for what it is computed from, the nearest first."""
     waiting, seen = deque([value]), {value}
     while waiting and len(seen) < _MOST_OPS:
@@ -36,7 +36,7 @@ def _upstream(record: Record, axis: str, value: int) -> Iterator[Finding]:
                 waiting.append(before)
 
 
-def _sources(record: Record, value: int) -> tuple[int, ...]:
+def _sources(record: Evidence, value: int) -> tuple[int, ...]:
     """What a value is computed from; of what a loop carries, what goes in."""
     producer, graph = record.program.producers.get(value), record.state.graph
     if producer is not None and producer not in graph.owned:
@@ -50,7 +50,7 @@ def _sources(record: Record, value: int) -> tuple[int, ...]:
     )
 
 
-def _here(record: Record, axis: str, value: int) -> Finding | None:
+def _here(record: Evidence, axis: str, value: int) -> Finding | None:
     """Why a value is whole, if that shows at the op that makes it."""
     state, graph = record.state, record.state.graph
     if WHOLE in (state.homes[axis][value], state.seen[axis][value]):
@@ -67,7 +67,7 @@ def _here(record: Record, axis: str, value: int) -> Finding | None:
     return None
 
 
-def _made(record: Record, axis: str, node: int, loop: Loop) -> Finding:
+def _made(record: Evidence, axis: str, node: int, loop: Loop) -> Finding:
     """Of a node that has a loop over the axis but does not leave tiles."""
     graph = record.state.graph
     if loop.factor.reduce is None:
@@ -79,7 +79,7 @@ def _made(record: Record, axis: str, node: int, loop: Loop) -> Finding:
 
 
 def summed(
-    record: Record, axis: str, node: int, loop: Loop, operands: tuple[int, ...]
+    record: Evidence, axis: str, node: int, loop: Loop, operands: tuple[int, ...]
 ) -> Finding:
     """Of a node whose loop over the axis is a sum, or takes one slice."""
     along = [
@@ -106,12 +106,12 @@ def summed(
     return Finding(cause, axis, text, node, tactic, values)
 
 
-def node_tactic(record: Record, axis: str, node: int) -> str | None:
+def node_tactic(record: Evidence, axis: str, node: int) -> str | None:
     """The tactic since which a node has its loop."""
     return record.tactic(record.state.node_origins.get((axis, node)))
 
 
-def _argument(record: Record, axis: str, value: int) -> Finding:
+def _argument(record: Evidence, axis: str, value: int) -> Finding:
     """Of a value that nothing before it explains."""
     skipped = _skipped(record, axis, value)
     if skipped is not None:
@@ -135,7 +135,7 @@ def _names(loop: Loop, operands: tuple[int, ...], value: int) -> bool:
     return any(one == value and dim is not None for one, dim in dims)
 
 
-def _unasked(record: Record, axis: str, value: int, readers: list[int]) -> str:
+def _unasked(record: Evidence, axis: str, value: int, readers: list[int]) -> str:
     if not record.program.types[value].shape:
         return "a scalar has no dimension to tile"
     looped = [n for n in readers if record.loop(axis, n) is not None]
@@ -153,7 +153,7 @@ def _unasked(record: Record, axis: str, value: int, readers: list[int]) -> str:
     )
 
 
-def _skipped(record: Record, axis: str, value: int) -> Finding | None:
+def _skipped(record: Evidence, axis: str, value: int) -> Finding | None:
     """A tactic looked at it and left it alone, since no dimension divides."""
     state, name = record.state, record.names.unique_name(value)
     dims = range(len(record.program.types[value].shape))

@@ -98,7 +98,7 @@ class Collective(NamedTuple):
 SpmdOp = Compute | Control | Collective
 
 
-class Named(NamedTuple):
+class NamedCollective(NamedTuple):
     """A collective and its name, ``all_gather#12``, which texts and traces share.
 
     `number` counts those that the model's author wrote within one op.
@@ -155,12 +155,14 @@ class SpmdProgram:
         return counts
 
     @cached_property
-    def named_collectives(self) -> tuple[Named, ...]:
+    def named_collectives(self) -> tuple[NamedCollective, ...]:
         """Every collective with its name, in program order, numbered by kind."""
-        counts, found = dict.fromkeys(KINDS, 0), list[Named]()
+        counts, found = dict.fromkeys(KINDS, 0), list[NamedCollective]()
         for op, trips in self.walk():
             for number, kind in enumerate(collective_kinds(op)):
-                found.append(Named(f"{kind}#{counts[kind]}", op, number, trips))
+                found.append(
+                    NamedCollective(f"{kind}#{counts[kind]}", op, number, trips)
+                )
                 counts[kind] += 1
         return tuple(found)
 

@@ -1,4 +1,4 @@
-"""`Record`: what explanations read of a partition, by the names that users know."""
+"""`Evidence`: what explanations read of a partition, by the names that users know."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from partir.rules.nest import Loop
 from partir.simulate.device.catalogue import devices
 from partir.simulate.device.spec import DeviceSpec
 from partir.simulate.estimate import Estimate, Setting
-from partir.spmd.program import Collective, Compute, Named, SpmdProgram
+from partir.spmd.program import Collective, Compute, NamedCollective, SpmdProgram
 
 _DEVICE = "tpu_v5p"  # if nobody says one
 
 
-class StepLike(Protocol):
+class ExplainedStep(Protocol):
     """What is needed of the partition after a tactic."""
 
     @property
@@ -55,10 +55,10 @@ class StepLike(Protocol):
     def estimate(self) -> Estimate: ...  # noqa: D102
 
 
-class Record:
+class Evidence:
     """The partition after its last tactic, and the tactics that led there."""
 
-    def __init__(self, steps: Sequence[StepLike]) -> None:
+    def __init__(self, steps: Sequence[ExplainedStep]) -> None:
         """Nothing is looked up yet."""
         self.steps, self.step = tuple(steps), steps[-1]
         self.names: Values = self.step.names
@@ -184,7 +184,7 @@ class Record:
         }
 
     @cached_property
-    def written(self) -> dict[str, Named]:
+    def written(self) -> dict[str, NamedCollective]:
         """Collectives that the model's author wrote, by name."""
         named = self.spmd.named_collectives
         return {one.id: one for one in named if isinstance(one.op, Compute)}
