@@ -45,6 +45,7 @@ def test_compared(
     assert (len(verdict.more), verdict.less) == (more, less)
 
 
+@pytest.mark.needs_jax("0.10", "the page lists ops that came with it")
 def test_the_page_is_up_to_date() -> None:
     made = page(verdicts())
     assert PAGE.read_text(encoding="utf-8") == made, (

@@ -16,7 +16,13 @@ from tests.rules.tiles import check, signature_nests
 KINDS = sorted({*kinds()} - {MANUAL, DRAW})
 
 
-@pytest.mark.parametrize("kind", KINDS)
+NEWER = pytest.mark.needs_jax("0.10", "StableHLO had no such op")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(k, marks=NEWER) if k == "chlo.mulhi" else k for k in KINDS],
+)
 def test_tiles_recombined_are_the_whole(kind: str, x64: None) -> None:
     assert kind in sampled_kinds(), (
         f"{kind} has a rule but no sample: add one to tests/rules/samples"
