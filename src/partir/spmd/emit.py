@@ -29,7 +29,8 @@ class TextEmitter:
         self.aliases: dict[str, str] = {}
         self._count = 0
         self._locations: dict[Location, str] = {}
-        # By id, which is quicker than by hash; the nest is kept, so that its id is.
+        # By id, quicker than by hash; what it is of is kept, so that the id stays its.
+        self._places: dict[int, tuple[Location, str]] = {}
         self._templates: dict[int, tuple[Nest, str | None]] = {}
         self.place = ""
 
@@ -44,10 +45,13 @@ class TextEmitter:
 
     def at(self, location: Location) -> None:
         """Ops that follow come from here."""
-        alias = self._locations.get(location)
-        if alias is None:
-            alias = self._locations[location] = self._define_location(location)
-        self.place = alias
+        known = self._places.get(id(location))
+        if known is None:
+            alias = self._locations.get(location)
+            if alias is None:
+                alias = self._locations[location] = self._define_location(location)
+            known = self._places[id(location)] = location, alias
+        self.place = known[1]
 
     def _define_location(self, location: Location) -> str:
         if not location.path and not location.file:
