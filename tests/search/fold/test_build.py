@@ -262,7 +262,7 @@ def test_figures_after_random_moves(case: str) -> None:
         if folded.collectives != other.program.collectives:
             continue
         equal += 1
-        assert folded.compute_seconds == pytest.approx(other.compute_seconds, rel=0.03)
+        assert folded.compute_seconds == pytest.approx(other.compute_seconds, rel=0.04)
         assert folded.seconds == pytest.approx(other.seconds, rel=0.05)
         assert folded.peak_bytes == pytest.approx(other.peak_bytes, rel=0.06)
     assert equal >= CASES[case].equal

@@ -43,6 +43,30 @@ def test_figures_are_plausible(spec: DeviceSpec) -> None:
     assert spec.source
 
 
+# By libtpu 0.0.42.1: GiB that programs have on a device, devices on a chip (v4 as
+# "megacore"). By docs.cloud.google.com/tpu/docs: a chip's bf16 TFLOP/s and GB/s.
+CHIPS = {
+    "tpu_v3": (15.48, 2, 123, 900),
+    "tpu_v4": (30.75, 1, 275, 1200),
+    "tpu_v5e": (15.75, 1, 197, 819),
+    "tpu_v5p": (95.74, 1, 459, 2765),
+    "tpu_v6e": (31.25, 1, 918, 1638),
+    "tpu_v7": (94.75, 2, 2307, 7380),
+}
+
+
+def test_every_tpu_is_compared_with_its_chip() -> None:
+    assert {spec.name for spec in _SPECS if spec.topology == "torus"} == set(CHIPS)
+
+
+@pytest.mark.parametrize("name", CHIPS)
+def test_a_tpu_is_one_device_of_jax(name: str) -> None:
+    spec, (gib, devices, tflops, bandwidth) = partir.devices[name], CHIPS[name]
+    assert spec.memory_bytes == gib * 2**30
+    assert spec.flops_per_s * devices == tflops * 1e12
+    assert spec.memory_bytes_per_s * devices == bandwidth * 1e9
+
+
 @pytest.mark.parametrize("spec", _SPECS, ids=lambda spec: spec.name)
 def test_toml_round_trip(spec: DeviceSpec, tmp_path: Path) -> None:
     path = tmp_path / "spec.toml"

@@ -9,6 +9,11 @@ uncertain. Tile sizes are those of the matrix units: 128 x 128 (256 x 256 since 
 fed by 8 rows at a time; tensor cores' are small. 7 microseconds per GPU kernel and 70%
 of peak, where nothing else is said, are what AutoParallel (PyTorch) counts with; other
 `matrix_efficiency` are fitted on published runs (benchmarks/published_runs).
+
+A device is what JAX has for one: a chip, but a core of v3 and of v7, of which a chip
+has two. Such a core has half of its chip's flops, memory and bandwidth, and half of
+each of its links. A TPU's memory is what its compiler has for programs, as libtpu
+0.0.42.1 says when it refuses a larger one.
 """
 
 from __future__ import annotations
@@ -18,6 +23,8 @@ from functools import partial
 from partir.simulate.device.fusion_policy import XLA_CPU, XLA_GPU, XLA_TPU
 from partir.simulate.device.lookup import Devices
 from partir.simulate.device.spec import DeviceSpec
+
+_GIB = 2.0**30
 
 _TPU = partial(
     DeviceSpec,
@@ -52,19 +59,19 @@ _GPU = partial(
 _SPECS = (
     _TPU(
         name="tpu_v3",
-        flops_per_s=123e12,
-        memory_bytes=32e9,
-        memory_bytes_per_s=900e9,
-        link_bytes_per_s=82e9,  # uncertain: 4 links, 656 Gbit/s each
-        node_size=1024,
-        network_bytes_per_s=3.1e9,
+        flops_per_s=61.5e12,  # a core: half of a chip's 123
+        memory_bytes=15.48 * _GIB,
+        memory_bytes_per_s=450e9,
+        link_bytes_per_s=41e9,  # uncertain: 4 links, 656 Gbit/s each, for two cores
+        node_size=2048,  # 1024 chips
+        network_bytes_per_s=1.55e9,
         source="cloud.google.com/tpu/docs/v3",
     ),
     _TPU(
         name="tpu_v4",
         flops_per_s=275e12,
         matrix_efficiency=0.7,
-        memory_bytes=32e9,
+        memory_bytes=30.75 * _GIB,  # both cores as one device ("megacore")
         memory_bytes_per_s=1200e9,
         link_bytes_per_s=45e9,  # 6 links
         torus_dims=3,
@@ -76,7 +83,7 @@ _SPECS = (
         name="tpu_v5e",
         flops_per_s=197e12,
         matrix_efficiency=0.81,
-        memory_bytes=16e9,
+        memory_bytes=15.75 * _GIB,
         memory_bytes_per_s=819e9,
         link_bytes_per_s=45e9,  # measured; 50 nominal, 4 links
         wrap_size=16,  # only the full 16 of a pod's side wrap around
@@ -88,7 +95,7 @@ _SPECS = (
         name="tpu_v5p",
         flops_per_s=459e12,
         matrix_efficiency=0.8,
-        memory_bytes=95e9,
+        memory_bytes=95.74 * _GIB,
         memory_bytes_per_s=2765e9,
         link_bytes_per_s=90e9,  # measured; 100 nominal, 6 links
         torus_dims=3,
@@ -100,7 +107,7 @@ _SPECS = (
         name="tpu_v6e",
         flops_per_s=918e12,
         matrix_efficiency=0.61,
-        memory_bytes=32e9,
+        memory_bytes=31.25 * _GIB,
         memory_bytes_per_s=1638e9,
         link_bytes_per_s=90e9,  # measured; 100 nominal, 4 links
         wrap_size=16,
@@ -111,14 +118,14 @@ _SPECS = (
     ),
     _TPU(
         name="tpu_v7",
-        flops_per_s=2307e12,
-        memory_bytes=192e9,
-        memory_bytes_per_s=7380e9,
-        link_bytes_per_s=100e9,  # 6 links
+        flops_per_s=1153.5e12,  # a core: half of a chip's 2307
+        memory_bytes=94.75 * _GIB,
+        memory_bytes_per_s=3690e9,
+        link_bytes_per_s=50e9,  # 6 links of 100 for two cores
         torus_dims=3,
         matrix_tile=(8, 256, 256),
-        node_size=9216,
-        network_bytes_per_s=12.5e9,  # as v6e's: not published per chip
+        node_size=18432,  # 9216 chips
+        network_bytes_per_s=6.25e9,  # as v6e's, for two cores: not published
         source="cloud.google.com/tpu/docs/tpu7x",
     ),
     _GPU(

@@ -21,8 +21,8 @@ class Devices(Mapping[str, DeviceSpec]):
 
     Example:
         >>> import partir
-        >>> partir.devices["tpu_v5e"].memory_bytes
-        16000000000.0
+        >>> partir.devices["tpu_v5e"].memory_bytes / 2**30
+        15.75
     """
 
     def __init__(self, built_in: Mapping[str, DeviceSpec]) -> None:
