@@ -36,6 +36,7 @@ from partir.simulate.device.catalogue import devices as devices
 from partir.simulate.device.fusion_policy import FusionPolicy as FusionPolicy
 from partir.simulate.device.spec import DeviceSpec as DeviceSpec
 from partir.simulate.estimate import Estimate as Estimate
+from partir.spmd.export_policy import ExportPolicy as ExportPolicy
 from partir.tactics.automatic import AutomaticPartition as AutomaticPartition
 from partir.tactics.choose import Choose as Choose
 from partir.tactics.gathered import Gathered as Gathered
@@ -59,6 +60,7 @@ __all__ = [
     "Choose",
     "DeviceSpec",
     "Estimate",
+    "ExportPolicy",
     "FusionPolicy",
     "Gathered",
     "ManualPartition",

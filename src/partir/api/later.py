@@ -1,7 +1,8 @@
-"""`later`: a stage that is made when it is first read."""
+"""`later` and `for_each`: stages that are made when they are first read."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -9,6 +10,7 @@ from partir.ir.garbage import collection_paused
 
 T = TypeVar("T")
 A = TypeVar("A")
+B = TypeVar("B")
 
 
 class Later(Generic[T]):
@@ -31,3 +33,8 @@ class Later(Generic[T]):
 def later(stage: Callable[[A], T], before: A | Later[A]) -> Later[T]:
     """A stage of what the one before gives, which may be made later itself."""
     return Later(lambda: stage(before() if isinstance(before, Later) else before))
+
+
+def for_each(stage: Callable[[A, B], T], before: Later[A]) -> Callable[[B], T]:
+    """A stage of what the one before gives and of something else; once for each."""
+    return functools.cache(collection_paused(lambda other: stage(before(), other)))

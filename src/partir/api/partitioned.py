@@ -38,6 +38,7 @@ from partir.report.replicated import ReplicatedOp, find_replicated
 from partir.rules.nest import Tiling
 from partir.simulate.device.lookup import DeviceLike
 from partir.simulate.estimate import Estimate
+from partir.spmd.export_policy import ExportPolicy, policy_of
 from partir.spmd.printer import spmd_text
 from partir.spmd.program import SpmdProgram
 from partir.tactics.recorded import (
@@ -178,7 +179,10 @@ class Partitioned:
         return spmd_text(self.spmd)
 
     def stablehlo(self) -> str:
-        """Device-local StableHLO as text."""
+        """Device-local StableHLO as text.
+
+        It is written for the compiler of `device`; what runs, for the one that runs it.
+        """
         return self.steps[-1].module.text
 
     def stablehlo_bytecode(self) -> bytes:
@@ -312,8 +316,7 @@ class Partitioned:
     @cached_property
     def _arguments_by_name(self) -> dict[str, Any]:
         names = [port.name for port in self.program.arguments]
-        plan = self._plan
-        known = zip(plan.in_avals, self._in_flat, plan.in_uneven, strict=True)
+        known = zip(self._in_avals, self._in_flat, self._in_uneven, strict=True)
         return dict(zip(names, known, strict=True))
 
     def unpadded(self, results: Any) -> Any:
@@ -359,24 +362,24 @@ class Partitioned:
         options = default_options(mesh, self.spmd) | dict(
             self._running.compiler_options or {}
         )
-        return Compiled(self._plan, self._interface, mesh, options)
+        policy = policy_of(mesh.devices.flat[0].platform)
+        return Compiled(self._plan(policy), self._interface, mesh, options)
 
     @cached_property
-    def _plan(self) -> CallPlan:
+    def _in_avals(self) -> tuple[jax.ShapeDtypeStruct, ...]:
+        captured = (abstract(array) for array in self._interface.captured)
+        given = (*captured, *self._interface.call.avals)
+        avals = (aval for aval in given if aval is not None)
+        return tuple(map(resized, avals, self._in_uneven))
+
+    def _plan(self, policy: ExportPolicy) -> CallPlan:
         spmd, interface = self.spmd, self._interface
-        captured = (abstract(array) for array in interface.captured)
         types = [spmd.types[v] for v in spmd.body.results]
         return CallPlan(
-            self.steps[-1].module,
+            self.steps[-1].module_for(policy),
             self.program.name,
             tuple(port.name for port in self.program.arguments),
-            tuple(
-                map(
-                    resized,
-                    (a for a in (*captured, *interface.call.avals) if a is not None),
-                    self._in_uneven,
-                )
-            ),
+            self._in_avals,
             tuple(map(resized, interface.outputs.avals, self._out_uneven)),
             tuple(self._in_flat),
             tuple(self._out_flat),

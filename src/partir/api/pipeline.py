@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from partir.api.later import later
+from partir.api.later import for_each, later
 from partir.api.partitioned import Partitioned
 from partir.api.running import Running
 from partir.api.source import Source, donated, trace
@@ -38,7 +38,7 @@ def pipeline(
         completed = later(complete, tactic.state)
         lowered = later(lower, completed)
         rewritten = later(rewrite, lowered)
-        module = later(export, rewritten)
+        module = for_each(export, rewritten)
         stages = completed, rewritten, module
         steps.append(Step(*tactic, partition.names, setting, *stages))
     partitioned = Partitioned(partition, steps, source, running)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,6 +13,7 @@ from partir.partition.state import State
 from partir.partition.values import OpView, Values
 from partir.report.sharing import Sharing, sharing
 from partir.simulate.estimate import Estimate, Setting
+from partir.spmd.export_policy import PLAIN, ExportPolicy
 from partir.spmd.program import SpmdProgram
 from partir.tactics.schedule import Tactic
 
@@ -34,7 +36,7 @@ class Step:
     setting: Setting
     _completed: Later[State]
     _spmd: Later[SpmdProgram]
-    _module: Later[Module]
+    _module: Callable[[ExportPolicy], Module]
 
     @property
     def completed(self) -> State:
@@ -48,8 +50,16 @@ class Step:
 
     @property
     def module(self) -> Module:
-        """The device-local StableHLO after this tactic."""
-        return self._module()
+        """The device-local StableHLO after this tactic, for the device that was said.
+
+        If none was, as it is written for no compiler in particular.
+        """
+        device = self.setting.device
+        return self.module_for(PLAIN if device is None else device.export)
+
+    def module_for(self, policy: ExportPolicy) -> Module:
+        """The same, for a compiler."""
+        return self._module(policy)
 
     @property
     def collectives(self) -> dict[str, int]:

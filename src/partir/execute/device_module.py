@@ -6,10 +6,11 @@ from partir.execute.module import Module
 from partir.frontend.opaque_calls import local_functions
 from partir.frontend.trace import Traced
 from partir.spmd.export import stablehlo_text
+from partir.spmd.export_policy import ExportPolicy
 from partir.spmd.program import SpmdProgram
 
 
-def export(spmd: SpmdProgram) -> Module:
+def export(spmd: SpmdProgram, policy: ExportPolicy) -> Module:
     """SPMD program -> StableHLO; a traced one brings opaque and host functions along.
 
     A module from a file has none: what it calls is not part of it.
@@ -18,4 +19,5 @@ def export(spmd: SpmdProgram) -> Module:
     opaque, callbacks = (
         (source.opaque, source.callbacks) if isinstance(source, Traced) else ({}, ())
     )
-    return Module(stablehlo_text(spmd, opaque=local_functions(opaque)), callbacks)
+    text = stablehlo_text(spmd, policy, opaque=local_functions(opaque))
+    return Module(text, callbacks)

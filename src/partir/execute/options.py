@@ -7,7 +7,8 @@ from typing import TypeAlias
 
 import jax
 
-from partir.spmd.program import Collective, SpmdProgram
+from partir.spmd.prepare import has_ties
+from partir.spmd.program import SpmdProgram
 
 CompilerOption: TypeAlias = bool | int | float | str
 CompilerOptions: TypeAlias = Mapping[str, CompilerOption]
@@ -24,9 +25,6 @@ def default_options(
     barriers by themselves.
     """
     on_cpu = mesh.devices.flat[0].platform == "cpu"
-    barriers = any(
-        isinstance(op, Collective) and op.after >= 0 for op, _ in program.walk()
-    )
-    if on_cpu and barriers:
+    if on_cpu and has_ties(program):
         return {"xla_disable_hlo_passes": "cse_barrier_expander"}
     return {}

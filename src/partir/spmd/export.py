@@ -32,8 +32,10 @@ from partir.rules.monoids import nothing, reducer
 from partir.rules.nest import Nest
 from partir.rules.slices import window_of_whole
 from partir.spmd.emit import TextEmitter
+from partir.spmd.export_policy import PLAIN, ExportPolicy
 from partir.spmd.opaque_functions import MakeText
 from partir.spmd.padding import cut_tiles, pad_tiles
+from partir.spmd.prepare import prepared
 from partir.spmd.program import (
     EXCHANGE,
     SLICE,
@@ -54,22 +56,34 @@ DENSE_LIMIT = 1024
 
 @collection_paused
 def stablehlo_text(
-    program: SpmdProgram, first_channel: int = 1, opaque: MakeText | None = None
+    program: SpmdProgram,
+    policy: ExportPolicy = PLAIN,
+    first_channel: int = 1,
+    opaque: MakeText | None = None,
 ) -> str:
-    """The module that each device runs; `opaque` gives the text of opaque functions."""
-    return _Exporter(program, first_channel, opaque).run()
+    """The module that each device runs, for the compiler that the policy is of.
+
+    `opaque` gives the text of opaque functions.
+    """
+    return _Exporter(prepared(program, policy), policy, first_channel, opaque).run()
 
 
 class _Exporter(TextEmitter):
     def __init__(
-        self, program: SpmdProgram, first_channel: int, opaque: MakeText | None
+        self,
+        program: SpmdProgram,
+        policy: ExportPolicy,
+        first_channel: int,
+        opaque: MakeText | None,
     ) -> None:
         super().__init__(opaque)
-        self.program = program
+        self.program, self.policy = program, policy
         self.mesh = program.mesh
         self.env: dict[int, Ssa] = {}
         self._channel = first_channel
         self._indices: dict[str, Ssa] = {}
+        # What a tied gather waited for, as the barrier hands it on, by its result.
+        self._waited: dict[int, tuple[int, Ssa]] = {}
         self._prologue: list[str] = []
 
     def run(self) -> str:
@@ -97,13 +111,22 @@ class _Exporter(TextEmitter):
 
     def compute(self, op: Compute) -> None:
         self.at(self.program.program.ops[op.node].location)
-        operands = [self.env[v] for v in op.operands]
+        operands = self._operands(op)
         splats = [self.program.splats.get(v) for v in op.operands]
         if runs_once(op.nest.signature):
             made = self.on_first_device(op.nest, operands)
         else:
             made = self.local(op.nest, operands, splats)
         self.env.update(zip(op.results, made, strict=True))
+
+    def _operands(self, op: Compute) -> list[Ssa]:
+        """What an op reads; with a tied gather, also what that waited for."""
+        env, waited = self.env, self._waited
+        found = [env[v] for v in op.operands]
+        if waited and not waited.keys().isdisjoint(op.operands):
+            own = dict(waited[v] for v in op.operands if v in waited)
+            found = [own.get(v, env[v]) for v in op.operands]
+        return found
 
     def on_first_device(self, nest: Nest, operands: Sequence[Ssa]) -> tuple[Ssa, ...]:
         """The op on one device; zeros on the others, which a collective fills in."""
@@ -193,7 +216,9 @@ class _Exporter(TextEmitter):
         if op.after >= 0:
             both = (operand, self.env[op.after])
             kind = "stablehlo.optimization_barrier"
-            operand, _ = self.op(kind, both, [ssa.type for ssa in both])
+            operand, waited = self.op(kind, both, [ssa.type for ssa in both])
+            if self.policy.reads_through:
+                self._waited[op.result] = op.after, waited
         emit = {
             SLICE: self._all_slice,
             "all_gather": self._all_gather,

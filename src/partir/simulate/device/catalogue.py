@@ -23,6 +23,7 @@ from functools import partial
 from partir.simulate.device.fusion_policy import XLA_CPU, XLA_GPU, XLA_TPU
 from partir.simulate.device.lookup import Devices
 from partir.simulate.device.spec import DeviceSpec
+from partir.spmd import export_policy
 
 _GIB = 2.0**30
 
@@ -31,6 +32,7 @@ _TPU = partial(
     topology="torus",
     order="program",
     fusion=XLA_TPU,
+    export=export_policy.XLA_TPU,
     wrap_size=4,
     matrix_tile=(8, 128, 128),
     # Products of float32 are done in bfloat16 unless a precision is asked for.
@@ -47,6 +49,7 @@ _GPU = partial(
     topology="switch",
     order="program",
     fusion=XLA_GPU,
+    export=export_policy.XLA_GPU,
     matrix_tile=(16, 16, 16),
     # Products of float32 are done in TF32, at half the rate.
     float32_rate=0.5,
@@ -222,6 +225,7 @@ _SPECS = (
         combine_bytes=1e18,
         copies_operands=True,
         fusion=XLA_CPU,
+        export=export_policy.XLA_CPU,
         keeps_barriers=False,
         source="a guess: run `partir calibrate`",
     ),

@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 
 from partir.errors import PartitionError
 from partir.simulate.device.fusion_policy import XLA, FusionPolicy
+from partir.spmd.export_policy import PLAIN, ExportPolicy
 
 Topology = Literal["torus", "mesh", "ring", "line", "switch", "shared"]
 Order = Literal["program", "breadth_first"]
@@ -69,6 +70,7 @@ class DeviceSpec:
         copies_operands: whether matrix products copy operands whose dimensions lie in
             another order than they want (as on CPUs; others choose layouts that fit).
         fusion: how the compiler fuses ops into kernels.
+        export: how programs are written for the compiler.
         keeps_barriers: whether the compiler keeps optimization barriers, by which
             programs say what to recompute late (XLA on CPUs does not).
         source: where the figures are from.
@@ -113,6 +115,7 @@ class DeviceSpec:
     combine_bytes: float = 0.0
     copies_operands: bool = False
     fusion: FusionPolicy = XLA
+    export: ExportPolicy = PLAIN
     keeps_barriers: bool = True
     source: str = ""
 
@@ -128,6 +131,8 @@ class DeviceSpec:
         _one_of(self, "order", get_args(Order))
         if not isinstance(self.fusion, FusionPolicy):
             raise _wrong(self, "fusion", self.fusion, "a FusionPolicy")
+        if not isinstance(self.export, ExportPolicy):
+            raise _wrong(self, "export", self.export, "an ExportPolicy")
         tile = tuple(self.matrix_tile)
         if len(tile) != 3 or any(not isinstance(n, int) or n < 1 for n in tile):
             raise _wrong(self, "matrix_tile", tile, "three whole numbers of at least 1")
@@ -155,7 +160,8 @@ class DeviceSpec:
     def as_data(self) -> dict[str, Any]:
         """Every figure, for files and JSON."""
         data = {f.name: getattr(self, f.name) for f in fields(self)}
-        return data | {"fusion": self.fusion.as_data()}
+        policies = {"fusion": self.fusion.as_data(), "export": self.export.as_data()}
+        return data | policies
 
 
 _POSITIVE = (

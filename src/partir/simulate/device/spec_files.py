@@ -13,6 +13,7 @@ from typing import Any
 from partir.errors import PartitionError
 from partir.simulate.device.fusion_policy import policy_from_data
 from partir.simulate.device.spec import NEEDED, DeviceSpec
+from partir.spmd.export_policy import export_policy_from_data
 
 
 def spec_from_data(data: Mapping[str, Any], where: str) -> DeviceSpec:
@@ -34,6 +35,8 @@ def spec_from_data(data: Mapping[str, Any], where: str) -> DeviceSpec:
         values["matrix_tile"] = tuple(values["matrix_tile"])
     if "fusion" in values:
         values["fusion"] = policy_from_data(values["fusion"], where)
+    if "export" in values:
+        values["export"] = export_policy_from_data(values["export"], where)
     return DeviceSpec(**values)
 
 

@@ -1,4 +1,4 @@
-"""Optimization barriers, for compilers that don't keep them.
+"""Optimization barriers, as compilers have and keep them.
 
 Rematerialisation is written with barriers: recomputing waits for the backward pass.
 XLA drops them on CPUs, unless told not to (which partir does where gathers depend on
@@ -10,21 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from partir.simulate.device.spec import DeviceSpec
-from partir.spmd.program import Collective, Control, SpmdOp, SpmdProgram
+from partir.spmd.prepare import has_ties, prepared
+from partir.spmd.program import Control, SpmdOp, SpmdProgram
 from partir.spmd.sweep import Sweep, run_pass
 
 
 def compiled(program: SpmdProgram, device: DeviceSpec) -> SpmdProgram:
-    """The program with or without its barriers, as the device's compiler has it."""
-    if device.keeps_barriers or _has_tied_gathers(program):
+    """The program with those of its barriers that the device's compiler has."""
+    program = prepared(program, device.export)
+    if device.keeps_barriers or has_ties(program):
         return program
     if not any(map(_is_barrier, (op for op, _ in program.walk()))):
         return program
     return run_pass(program, _drop)
-
-
-def _has_tied_gathers(program: SpmdProgram) -> bool:
-    return any(isinstance(op, Collective) and op.after >= 0 for op, _ in program.walk())
 
 
 def _is_barrier(op: SpmdOp) -> bool:

@@ -1,0 +1,92 @@
+"""`ExportPolicy`: how a program is written for a compiler that is to keep it.
+
+What was decided is one thing, what a compiler makes of it another, and compilers
+differ. What each was seen to need is here: data, part of a device's spec.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from partir.errors import PartitionError, nearest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportPolicy:
+    """What a compiler has to be given, so that gathers stay where they are.
+
+    A weight that is gathered for the forward and again for the backward pass waits, by
+    an optimization barrier, for what it is needed with: the gathers are *tied*.
+
+    Args:
+        name: what specs in files call it.
+        ties_first: whether the first gather of a value is tied as well as later ones.
+            If not, what it would wait for need not be in memory.
+        reads_through: whether a gather's reader reads through the barrier what the
+            gather waited for. XLA on CPUs drops results of barriers that nobody reads,
+            and with them the wait.
+
+    Example:
+        >>> ExportPolicy(name="mine", ties_first=False).as_data()
+        {'name': 'mine', 'ties_first': False, 'reads_through': False}
+    """
+
+    name: str = ""
+    ties_first: bool = True
+    reads_through: bool = False
+
+    def __post_init__(self) -> None:
+        """Check every answer."""
+        for one in fields(self)[1:]:
+            value = getattr(self, one.name)
+            if not isinstance(value, bool):
+                raise PartitionError(
+                    f'export policy "{self.name}": {one.name} must be true or false, '
+                    f"got {value!r}"
+                )
+
+    def as_data(self) -> str | dict[str, Any]:
+        """Its name if it is built in, else all that it says; for files."""
+        return self.name if POLICIES.get(self.name) == self else asdict(self)
+
+
+PLAIN = ExportPolicy(name="plain")
+# XLA:CPU runs what waits for nothing first: every gather at once (141 MB of temporaries
+# for 16 layers of ZeRO-3; 25 MB if readers read through the barrier).
+XLA_CPU = ExportPolicy(name="xla_cpu", reads_through=True)
+XLA_GPU = ExportPolicy(name="xla_gpu")
+# XLA's scheduler for TPUs minds memory by itself, and hardly merges gathers; a tie
+# keeps activations in memory that would have been fused, until the backward pass.
+XLA_TPU = ExportPolicy(name="xla_tpu", ties_first=False)
+POLICIES = {policy.name: policy for policy in (PLAIN, XLA_CPU, XLA_GPU, XLA_TPU)}
+_PLATFORMS = {"cpu": XLA_CPU, "tpu": XLA_TPU} | dict.fromkeys(
+    ("gpu", "cuda", "rocm"), XLA_GPU
+)
+
+
+def policy_of(platform: str) -> ExportPolicy:
+    """The policy of a platform as jax calls it; a plain one for those not known."""
+    return _PLATFORMS.get(platform, PLAIN)
+
+
+def export_policy_from_data(data: str | Mapping[str, Any], where: str) -> ExportPolicy:
+    """A policy by its name, or from a table; errors name what is not known."""
+    if isinstance(data, str):
+        if data not in POLICIES:
+            raise _unknown(where, "export policy", data, POLICIES)
+        return POLICIES[data]
+    known = {one.name: one for one in fields(ExportPolicy)}
+    for name in data:
+        if name not in known:
+            raise _unknown(where, "field of an export policy", name, known)
+    return ExportPolicy(**data)
+
+
+def _unknown(
+    where: str, what: str, name: str, known: Mapping[str, Any]
+) -> PartitionError:
+    return PartitionError(
+        f'{where}: no {what} "{name}"; nearest: {nearest(name, known)}'
+    )

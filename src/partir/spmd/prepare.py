@@ -1,0 +1,43 @@
+"""The last step before export: the program as one compiler wants it.
+
+The collectives are those that were decided; what changes is how they are tied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from partir.rules.identities import WAITING, cites
+from partir.spmd.export_policy import ExportPolicy
+from partir.spmd.program import Collective, SpmdOp, SpmdProgram
+from partir.spmd.sweep import Sweep, collectives_of, run_pass
+from partir.spmd.tie_gathers import gather_key
+
+
+def prepared(program: SpmdProgram, policy: ExportPolicy) -> SpmdProgram:
+    """The program for a compiler; the same if there is nothing to change."""
+    return program if policy.ties_first else run_pass(program, untie_first_gathers)
+
+
+def has_ties(program: SpmdProgram) -> bool:
+    """Whether a gather waits for what it is needed with."""
+    return any(isinstance(op, Collective) and op.after >= 0 for op, _ in program.walk())
+
+
+@cites(WAITING)
+def untie_first_gathers(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
+    """The first gather of a value waits for nothing.
+
+    rewrite:
+        %1 = all_gather 0 {B} %w after %x ; … ; %2 = all_gather 0 {B} %w after %y
+        ->
+        %1 = all_gather 0 {B} %w ; … ; %2 = all_gather 0 {B} %w after %y
+    """
+    if all(op.after < 0 for op in collectives_of(ops)):
+        return ops
+    made, seen = list(ops), set[tuple[object, ...]]()
+    for place, op in enumerate(ops):
+        if type(op) is Collective and gather_key(op) not in seen:
+            seen.add(gather_key(op))
+            made[place] = op._replace(after=-1)
+    return made
