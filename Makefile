@@ -16,13 +16,14 @@ NEEDS = partir needs git, GNU make and Python 3.11 to 3.13 with venv: apt instal
 # Prints the version of a suitable interpreter, fails for any other.
 SUITABLE = import sys, venv, ensurepip; v = sys.version_info; v[:2] in {(3, 11), (3, 12), (3, 13)} or sys.exit(1); print(*v[:2], sep=".")
 
-.PHONY: help setup runtime check test test-jax demo lint format clean
+.PHONY: help setup runtime check test test-jax bench-cpu bench-tpu bench-gpu demo lint format clean
 
 help:
 	@echo "make setup    create $(VENV) with everything that the other targets need"
 	@echo "make check    lint, then the quick tests: some of every package, in two minutes"
 	@echo "make test     lint, then run the tests"
 	@echo "make test-jax VERSION=0.9.2   the tests on another jax, in an environment of its own"
+	@echo "make bench-tpu, bench-gpu, bench-cpu   what compilers make of programs, ours beside Shardy's"
 	@echo "make demo     partition and run a small transformer on 8 virtual devices"
 	@echo "make lint     ruff, mypy and the import contracts"
 	@echo "make format   apply ruff's fixes and formatting"
@@ -90,6 +91,28 @@ test-jax: runtime
 	done
 	$(JAX_VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
+# Compilers for devices that are not there, each in an environment of its own, so that
+# partir itself needs neither. BENCH_ARGS="--layers 4 --models MLP" chooses what to compile.
+TPU_VENV = .venv-tpu
+GPU_VENV = .venv-gpu
+BENCH_ARGS ?= --write
+
+bench-cpu: setup
+	$(BIN)/python -m benchmarks.compilers cpu $(BENCH_ARGS)
+
+bench-tpu: runtime
+	@[ -e $(TPU_VENV)/bin/python ] || $(BIN)/python -m venv $(TPU_VENV)
+	$(TPU_VENV)/bin/python -m pip install --quiet --constraint constraints.txt hatchling jax libtpu==0.0.42.1
+	$(TPU_VENV)/bin/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable .
+	$(TPU_VENV)/bin/python -m benchmarks.compilers tpu $(BENCH_ARGS)
+
+bench-gpu: runtime
+	@[ -e $(GPU_VENV)/bin/python ] || $(BIN)/python -m venv $(GPU_VENV)
+	$(GPU_VENV)/bin/python -m pip install --quiet --constraint constraints.txt hatchling jax
+	$(GPU_VENV)/bin/python -m pip install --quiet --no-deps jax-cuda12-plugin==0.10.2 jax-cuda12-pjrt==0.10.2 nvidia-cuda-nvcc-cu12==12.9.86
+	$(GPU_VENV)/bin/python -m pip install --quiet --constraint constraints.txt --no-build-isolation --editable .
+	$(GPU_VENV)/bin/python -m benchmarks.compilers gpu $(BENCH_ARGS)
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -101,5 +124,5 @@ format: setup
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .venv-jax-* build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-jax-* $(TPU_VENV) $(GPU_VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -37,4 +37,10 @@ def later(stage: Callable[[A], T], before: A | Later[A]) -> Later[T]:
 
 def for_each(stage: Callable[[A, B], T], before: Later[A]) -> Callable[[B], T]:
     """A stage of what the one before gives and of something else; once for each."""
-    return functools.cache(collection_paused(lambda other: stage(before(), other)))
+
+    @functools.cache
+    @collection_paused
+    def made(other: B) -> T:
+        return stage(before(), other)
+
+    return made

@@ -1,0 +1,161 @@
+"""What a compiler made of a program, read from its final, scheduled text.
+
+A collective is counted once however often it is printed (an asynchronous one has a
+start, a done and a computation of its own, all of one channel), and as often as the
+loops around it run. Bytes are those that one device sends by ring algorithms, as in
+`SpmdProgram.bytes_communicated`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_KINDS = (
+    "all-gather",
+    "all-reduce",
+    "reduce-scatter",
+    "all-to-all",
+    "collective-permute",
+)
+# Of what is sent, as a share of the whole: a gather sends all but its own part.
+_FACTORS = {"all-reduce": 2.0}
+_BITS = {"pred": 8, "token": 0, "u4": 4, "s4": 4}
+_OP = re.compile(r"^\s+(?:ROOT )?%?([\w.-]+) = (.*?) ([a-z][\w-]*)\((.*)$")
+_HEADER = re.compile(r"^(ENTRY )?%?([\w.-]+) \(.*\{$")
+_ARRAY = re.compile(r"([a-z]\w*)\[([\d,]*)\]")
+_CALLED = re.compile(r"(?:calls|to_apply|called_computations)=\{?%([\w.-]+)")
+_LOOP = re.compile(r"(?:body|condition)=%([\w.-]+)")
+_BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
+_NAME = re.compile(r"%([\w.-]+)")
+_TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
+_CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
+_CHANNEL = re.compile(r"channel_id=(\d+)")
+_GROUPS = re.compile(r"replica_groups=(?:\{\{([\d,]*)\}|\[(\d+),(\d+)\])")
+
+
+@dataclass(frozen=True)
+class Op:
+    """A line of the text."""
+
+    name: str
+    type: str
+    kind: str
+    rest: str
+
+    @property
+    def bytes(self) -> list[int]:
+        """Of each array in its type."""
+        return [_bytes(*found) for found in _ARRAY.findall(self.type)]
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A collective: what kind, how many bytes a device sends, how often."""
+
+    kind: str
+    bytes: float
+    times: int
+
+
+class CompiledText:
+    """Collectives and cycles of a compiled program."""
+
+    def __init__(self, text: str) -> None:
+        """Read the text, computation by computation."""
+        self.computations: dict[str, list[Op]] = {}
+        self.entry = ""
+        ops: list[Op] = []
+        for line in text.splitlines():
+            header = _HEADER.match(line)
+            if header:
+                ops = self.computations[header[2]] = []
+                self.entry = header[2] if header[1] else self.entry
+            elif found := _OP.match(line):
+                ops.append(Op(*found.groups()))
+
+    @property
+    def collectives(self) -> dict[str, int]:
+        """Executed counts by kind, loops multiplied."""
+        counts: Counter[str] = Counter()
+        for sent in self._sent().values():
+            counts[sent.kind] += sent.times
+        return dict(sorted(counts.items()))
+
+    @property
+    def bytes_sent(self) -> float:
+        """By one device in one call."""
+        return sum(sent.bytes * sent.times for sent in self._sent().values())
+
+    @property
+    def cycles(self) -> int:
+        """The compiler's own estimate (for TPUs), loops multiplied."""
+        return sum(
+            times * sum(map(int, _CYCLES.findall(op.rest)))
+            for op, times in self._walk(self.entry, 1, fusions=False)
+        )
+
+    @property
+    def copies(self) -> int:
+        """Copies and transposes that run as ops of their own, loops multiplied."""
+        return sum(
+            times
+            for op, times in self._walk(self.entry, 1, fusions=False)
+            if op.kind in ("copy", "copy-start", "transpose")
+        )
+
+    def _sent(self) -> dict[str, Sent]:
+        found: dict[str, Sent] = {}
+        for op, times in self._walk(self.entry, 1, fusions=True):
+            kind = op.kind.removesuffix("-start")
+            if kind in _KINDS:
+                channel = _CHANNEL.search(op.rest)
+                key = channel[1] if channel else op.name
+                sent = Sent(kind, _sent_bytes(op, kind), times)
+                if key not in found or sent.bytes > found[key].bytes:
+                    found[key] = sent
+        return found
+
+    def _walk(self, name: str, times: int, fusions: bool) -> Iterator[tuple[Op, int]]:
+        """Every op that is run, with how often; those inside fusions if wanted."""
+        for op in self.computations.get(name, ()):
+            yield op, times
+            if op.kind == "while":
+                trips = _TRIPS.search(op.rest)
+                count = times * int(trips[1] if trips else 1)
+                for one in _LOOP.findall(op.rest):
+                    yield from self._walk(one, count, fusions)
+            if op.kind == "fusion" and not fusions:
+                continue
+            called = _CALLED.findall(op.rest)
+            called += _NAME.findall("".join(_BRANCHES.findall(op.rest)))
+            for one in called:
+                yield from self._walk(one, times, fusions)
+
+
+def _sent_bytes(op: Op, kind: str) -> float:
+    sizes, group = op.bytes, _group_size(op.rest)
+    if op.kind.endswith("-start") and kind != "all-reduce":
+        sizes = sizes[len(sizes) // 2 :]  # operands come first, then results
+    whole = float(sum(sizes))
+    if kind == "collective-permute":
+        return max(op.bytes, default=0)
+    if kind == "reduce-scatter":
+        whole *= group
+    return _FACTORS.get(kind, 1.0) * whole * (group - 1) / max(group, 1)
+
+
+def _group_size(rest: str) -> int:
+    found = _GROUPS.search(rest)
+    if not found:
+        return 1
+    return int(found[3]) if found[3] else len(found[1].split(","))
+
+
+def _bytes(dtype: str, dims: str) -> int:
+    digits = re.search(r"\d+", dtype)
+    bits = _BITS.get(dtype, int(digits[0]) if digits else 0)
+    return math.prod(int(n) for n in dims.split(",") if n) * bits // 8

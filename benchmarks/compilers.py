@@ -1,0 +1,294 @@
+"""What the compilers for CPUs, TPUs and GPUs make of programs, ours beside Shardy's.
+
+    python -m benchmarks.compilers PLATFORM [--models MLP,transformer]
+        [--schedules BP+MP,BP+MP+Z3] [--layers 2] [--topology v5e:2x4] [--write]
+
+PLATFORM is cpu, tpu or gpu. No accelerator is needed: libtpu and XLA's CUDA plugin
+compile for devices that are not there (`make bench-tpu`, `make bench-gpu` make an
+environment with them). Shardy gets the function itself with the same shardings of
+arguments and results. For both: memory of a device, temporaries, collectives in the
+final program with loops multiplied, bytes sent, copies, cycles as the compiler for TPUs
+estimates them, and the time to compile. Collectives in a fusion that scatters what it
+reduces (TPUs) count as the all-reduces that they are printed as.
+
+``--write`` puts the table into ``benchmarks/results``, with versions and date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib.metadata
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+FLAG = "--xla_force_host_platform_device_count=8"
+os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAG}".strip()
+os.environ["JAX_PLATFORMS"] = "cpu"  # else jax looks for the devices, and waits
+os.environ["TPU_SKIP_MDS_QUERY"] = "1"
+os.environ["ALLOW_MULTIPLE_LIBTPU_LOAD"] = "1"
+os.environ["JAX_SKIP_CUDA_CONSTRAINTS_CHECK"] = "1"
+
+import jax  # noqa: E402
+from jax.experimental import topologies  # noqa: E402
+
+import partir  # noqa: E402
+from benchmarks.compiled_text import CompiledText  # noqa: E402
+from benchmarks.models import mlp, schedules, stacked, transformer  # noqa: E402
+from benchmarks.models.experts import MODELS  # noqa: E402
+
+AXES = {"B": 4, "M": 2}
+TOPOLOGIES = {"tpu": "v5e:2x4", "gpu": "1x1x8", "cpu": ""}
+DEVICES = {"v3": "tpu_v3", "v4": "tpu_v4", "v5e": "tpu_v5e", "v5p": "tpu_v5p"}
+DEVICES |= {"v6e": "tpu_v6e", "tpu7x": "tpu_v7", "1x1x8": "h100", "": "cpu"}
+SCHEDULES = ("BP", "BP+MP", "BP+MP+Z2", "BP+MP+Z3")
+RESULTS = Path(__file__).parent / "results"
+_GPU_DEVICE = Path(__file__).parent / "h100.txtpb"
+# Neither tuned on a device nor by kernels that only a device can compile.
+_GPU_OPTIONS = {"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A function with its arguments' shapes and its schedules."""
+
+    step: Callable[..., Any]
+    args: tuple[Any, ...]
+    schedules: dict[str, list[Any]]
+    donate: tuple[int, ...] = (0, 1)
+
+
+def _of_blocks(layers: int, batch: int) -> Case:
+    config = mlp.Config(blocks=layers, width=1024, hidden=4096, batch=batch)
+    tactics = [mlp.BATCH, mlp.MODEL, schedules.Z2, schedules.Z3]
+    return Case(mlp.train_step, mlp.example_args(config)[0], _product(*tactics))
+
+
+def _of_layers(model: Any, layers: int, batch: int, dtype: str | None) -> Case:
+    config = transformer.Config(
+        layers=layers,
+        width=1024,
+        heads=8,
+        head_dim=128,
+        hidden=4096,
+        vocab=8192,
+        sequence=256,
+        batch=batch,
+        biased=True,
+        compute_dtype=dtype,
+    )
+    found = dict(model.SCHEDULES if model is stacked else {})
+    found = found or _product(schedules.BP, schedules.MP, schedules.Z2, schedules.Z3)
+    return Case(model.step_for(config), model.example_args(config)[0], found)
+
+
+def _product(batch: Any, model: Any, state: Any, all_state: Any) -> dict[str, Any]:
+    return {
+        "BP": [batch],
+        "BP+Z2": [batch, state],
+        "BP+Z3": [batch, all_state],
+        "BP+MP": [batch, model],
+        "BP+MP+Z2": [batch, model, state],
+        "BP+MP+Z3": [batch, model, all_state],
+    }
+
+
+# Each in two regimes: weights larger than activations, and the reverse ("large batch").
+CASES: dict[str, Callable[[int], Case]] = {
+    "MLP": lambda layers: _of_blocks(layers, 64),
+    "MLP, large batch": lambda layers: _of_blocks(layers, 16384),
+    "transformer": lambda layers: _of_layers(transformer, layers, 8, None),
+    "transformer, large batch": lambda n: _of_layers(transformer, n, 64, "bfloat16"),
+    "scanned transformer": lambda layers: _of_layers(stacked, layers, 8, None),
+}
+
+
+def case_of(name: str, layers: int) -> Case:
+    """One of ours, or a benchmark model at its small size."""
+    if name in CASES:
+        return CASES[name](layers)
+    model = MODELS[name]
+    step, args = model.small_case()
+    found = {n: list(s) for n, s in model.schedules_on(AXES).items()}
+    return Case(step, args, found, model.donate)
+
+
+@dataclass(frozen=True)
+class Made:
+    """Figures of one compiled program."""
+
+    memory: int
+    temporaries: int
+    collectives: dict[str, int]
+    bytes_sent: float
+    copies: int
+    cycles: int
+    seconds: float
+
+    @classmethod
+    def of(cls, lowered: Any, options: dict[str, Any] | None) -> Made:
+        """Compile, and read what came of it."""
+        start = time.perf_counter()
+        compiled = lowered.compile(options)
+        seconds = time.perf_counter() - start
+        text, stats = CompiledText(compiled.as_text()), compiled.memory_analysis()
+        results = stats.output_size_in_bytes - stats.alias_size_in_bytes
+        return cls(
+            stats.argument_size_in_bytes + results + stats.temp_size_in_bytes,
+            stats.temp_size_in_bytes,
+            text.collectives,
+            text.bytes_sent,
+            text.copies,
+            text.cycles,
+            seconds,
+        )
+
+
+@dataclass(frozen=True)
+class Row:
+    """Both programs for one model and schedule, and what the simulator says."""
+
+    model: str
+    schedule: str
+    predicted: int
+    ours: Made
+    theirs: Made
+
+
+def devices_of(platform: str, topology: str) -> Any:
+    """Devices to compile for: virtual ones, or such as are not there."""
+    if platform == "cpu":
+        return jax.devices()
+    if platform == "tpu":
+        topo = topologies.get_topology_desc(platform="tpu", topology_name=topology)
+        return topologies.make_mesh(topo, tuple(AXES.values()), tuple(AXES))
+    description = "\n".join(
+        line for line in _GPU_DEVICE.read_text().splitlines() if line[:1] != "#"
+    )
+    return topologies.get_topology_desc(
+        platform="cuda", topology_name="", topology=topology, target_config=description
+    ).devices
+
+
+def measure(name: str, args: argparse.Namespace) -> Iterator[Row]:
+    """All wanted schedules of one model."""
+    case, options = case_of(name, args.layers), None
+    device = DEVICES[args.topology.split(":")[0]]
+    mesh = devices_of(args.platform, args.topology)
+    if args.platform == "gpu":
+        options = _GPU_OPTIONS
+    for schedule in args.schedules:
+        if schedule not in case.schedules:
+            continue
+        done = partir.partition(
+            case.step,
+            AXES,
+            case.schedules[schedule],
+            args=case.args,
+            donate_argnums=case.donate,
+            device=device,
+            devices=mesh,
+        )
+        theirs = jax.jit(
+            case.step,
+            in_shardings=done.in_shardings(),
+            out_shardings=done.out_shardings(),
+            donate_argnums=case.donate,
+        )
+        both = done.compile().lower(*case.args), theirs.lower(*case.args)
+        made = [Made.of(lowered, options) for lowered in both]
+        yield Row(name, schedule, done.estimate.peak_bytes, *made)
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Markdown: ours / Shardy's, or the ratio of the two."""
+    header = (
+        "model",
+        "schedule",
+        "memory MiB",
+        "predicted",
+        "temporaries MiB",
+        "collectives AG/AR/RS/A2A/CP",
+        "MB sent",
+        "copies",
+        "cycles 1e6",
+        "compile s",
+    )
+    lines = [header, ["---"] * len(header), *map(_cells, rows)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _cells(row: Row) -> list[str]:
+    ours, theirs = row.ours, row.theirs
+
+    def both(figure: Callable[[Made], object]) -> str:
+        return f"{figure(ours)} / {figure(theirs)}"
+
+    ratio = ours.memory / theirs.memory
+    cycles = f", {ours.cycles / theirs.cycles:.2f}x" if theirs.cycles else ""
+    return [
+        row.model,
+        row.schedule,
+        both(lambda m: round(m.memory / 2**20)) + f", {ratio:.2f}x",
+        f"{row.predicted / ours.memory - 1:+.0%}",
+        both(lambda m: round(m.temporaries / 2**20)),
+        both(lambda m: "/".join(str(m.collectives.get(k, 0)) for k in _ORDER)),
+        both(lambda m: round(m.bytes_sent / 1e6)),
+        both(lambda m: m.copies),
+        both(lambda m: round(m.cycles / 1e6, 2)) + cycles,
+        both(lambda m: round(m.seconds, 1)),
+    ]
+
+
+_ORDER = (
+    "all-gather",
+    "all-reduce",
+    "reduce-scatter",
+    "all-to-all",
+    "collective-permute",
+)
+
+
+def page(args: argparse.Namespace, rows: Sequence[Row]) -> str:
+    """The table with how it was made."""
+    names = ("jax", "jaxlib", {"tpu": "libtpu", "gpu": "jax-cuda12-pjrt"})
+    found = [n if isinstance(n, str) else n.get(args.platform, "") for n in names]
+    versions = ", ".join(f"{n} {importlib.metadata.version(n)}" for n in found if n)
+    command = f"python -m benchmarks.compilers {' '.join(sys.argv[1:])}"
+    return (
+        f"# Compiled for {args.platform} {args.topology}\n\n"
+        f"`{command}`, {datetime.date.today()}, {versions}; mesh "
+        f"{partir.Mesh(AXES)}, {args.layers} layers. Ours / Shardy's; *predicted* is "
+        "the simulator's error on our memory.\n\n"
+        f"{table(rows)}\n"
+    )
+
+
+def main() -> None:
+    """Compile what was asked for and print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("platform", choices=TOPOLOGIES)
+    parser.add_argument("--models", default=";".join(CASES), help="separated by ;")
+    parser.add_argument("--schedules", default=",".join(SCHEDULES))
+    parser.add_argument("--layers", type=int, default=2)
+    parser.add_argument("--topology", default=None)
+    parser.add_argument("--write", action="store_true")
+    args = parser.parse_args()
+    args.topology = args.topology or TOPOLOGIES[args.platform]
+    args.schedules = args.schedules.split(",")
+    rows = [row for name in args.models.split(";") for row in measure(name, args)]
+    text = page(args, rows)
+    print(text)
+    if args.write:
+        RESULTS.mkdir(exist_ok=True)
+        name = f"{args.platform}_{args.topology.replace(':', '_')}".strip("_")
+        (RESULTS / f"compilers_{name}.md").write_text(text)
+
+
+if __name__ == "__main__":
+    main()
