@@ -102,9 +102,9 @@ class Jitted:
         if padded is not None and key in self._compiled:
             raise PartitionError(_either(call, padded.call))
         if padded is None and key not in self._compiled:
-            made = self._partition(call).compile()
-            self._compiled[key] = made
-            if any(c.fits_padded(call) or made.fits_padded(c.call) for c in alike):
+            fresh = self._partition(call).compile()
+            self._compiled[key] = fresh
+            if any(c.fits_padded(call) or fresh.fits_padded(c.call) for c in alike):
                 self._unsure = True  # from now on every array is looked at
                 self._warm.clear()
         return padded or self._compiled[key]
@@ -168,5 +168,5 @@ def refuse_partitioned(fn: Any, who: str = "jit") -> Callable[..., Any]:
         )
     if not callable(fn):
         raise PartitionError(f"{who} takes a function, got {fn!r}")
-    found: Callable[..., Any] = fn
-    return found
+    function: Callable[..., Any] = fn
+    return function

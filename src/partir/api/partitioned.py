@@ -334,8 +334,8 @@ class Partitioned:
         fixed = tuple((position, None) for position, _ in outputs.fixed)
         cuts = merge_fixed(self._out_uneven, fixed)
         pairs = zip(leaves, cuts, strict=True)
-        made = [leaf if cut is None else cut.cut(leaf) for leaf, cut in pairs]
-        return jax.tree_util.tree_unflatten(tree, made)
+        cut_leaves = [leaf if cut is None else cut.cut(leaf) for leaf, cut in pairs]
+        return jax.tree_util.tree_unflatten(tree, cut_leaves)
 
     @cached_property
     def _in_uneven(self) -> tuple[Uneven | None, ...]:

@@ -91,9 +91,9 @@ def _partition(
 
 
 def _function(module: ModuleType, path: Path, name: str) -> Callable[..., Any]:
-    found = getattr(module, name, None)
-    if callable(found):
-        fn: Callable[..., Any] = found
+    member = getattr(module, name, None)
+    if callable(member):
+        fn: Callable[..., Any] = member
         return fn
     own = [
         n
@@ -118,18 +118,18 @@ def _example_args(
             "arrays or jax.ShapeDtypeStructs"
         )
     with _user_code(f"example_args() in {path}"):
-        made = make()
-    pair = isinstance(made, tuple) and len(made) == 2
-    if not pair or not isinstance(made[0], tuple) or not isinstance(made[1], dict):
+        given = make()
+    pair = isinstance(given, tuple) and len(given) == 2
+    if not pair or not isinstance(given[0], tuple) or not isinstance(given[1], dict):
         kinds = (
-            [type(part).__name__ for part in made] if pair else [type(made).__name__]
+            [type(part).__name__ for part in given] if pair else [type(given).__name__]
         )
         raise PartitionError(
             f"example_args() in {path} must return a tuple of arguments and a dict of "
             f"keyword arguments, as `return (x, y), {{}}`; it returned a "
             f"{' and a '.join(kinds)}"
         )
-    return made[0], made[1]
+    return given[0], given[1]
 
 
 def split_model(model: str) -> tuple[Path, str | None]:

@@ -29,8 +29,8 @@ class Lowered:
     def compile(self, compiler_options: CompilerOptions | None = None) -> Executable:
         """Compile with XLA."""
         options = None if compiler_options is None else dict(compiler_options)
-        made = self._lowered.compile(options)
-        return Executable(made, self._interface, self._run, self._seen)
+        executable = self._lowered.compile(options)
+        return Executable(executable, self._interface, self._run, self._seen)
 
     def __getattr__(self, name: str) -> Any:
         """All else as jax has it: as_text, compiler_ir, cost_analysis, …"""

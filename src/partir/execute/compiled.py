@@ -129,10 +129,10 @@ class Compiled:
     def run_placed(self, arrays: Sequence[Any], executable: Any = None) -> Any:
         """Check and place every array, then run, if need be an executable of ours."""
         placed, nested = self._place(arrays)
-        made = self._run(placed, executable or nested)
+        results = self._run(placed, executable or nested)
         if nested is not None and self._compiler_options:
             warnings.warn(_lost_options(self._compiler_options), stacklevel=3)
-        return made
+        return results
 
     def _run(self, arrays: Sequence[Any], jitted: Any = None) -> Any:
         if any_deleted(arrays):

@@ -52,12 +52,12 @@ def measure_all(
     """
     scale = 2 if quick else 1
     seconds = partial(_seconds, count, clock)
-    made = [_call(seconds), _launch(seconds)]
-    made += _matmuls(seconds, scale)
-    made += _elementwise(seconds, scale)
+    measured = [_call(seconds), _launch(seconds)]
+    measured += _matmuls(seconds, scale)
+    measured += _elementwise(seconds, scale)
     for size in {count, 2} if count % 2 == 0 else {count}:
-        made += _collectives(seconds, size, scale)
-    return made
+        measured += _collectives(seconds, size, scale)
+    return measured
 
 
 def machine(count: int) -> dict[str, Any]:

@@ -99,15 +99,15 @@ def _fix_layouts(module: Any) -> None:
     XLA:CPU has no others, but hands on to an fft the layout that a gather in front of
     it, or behind it, likes best: such a program compiles and then fails.
     """
-    found = []
+    calls = []
 
     def visit(op: Any) -> Any:
         if op.name == "stablehlo.fft":
-            found.append(op)
+            calls.append(op)
         return ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
-    for op in found:
+    for op in calls:
         with ir.InsertionPoint(op), op.location:
             op.operands[0] = _in_order(op.operands[0]).results[0]
         (result,) = op.results

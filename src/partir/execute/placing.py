@@ -43,17 +43,17 @@ def _listed(devices: Any) -> list[jax.Device]:
     if isinstance(devices, np.ndarray):
         devices = devices.ravel()
     single = isinstance(devices, (str, jax.Device)) or not np.iterable(devices)
-    found = [] if single else list(devices)
-    wrong = devices if single else [d for d in found if not isinstance(d, jax.Device)]
+    listed = [] if single else list(devices)
+    wrong = devices if single else [d for d in listed if not isinstance(d, jax.Device)]
     if single or wrong:
         raise PartitionError(
             f"devices= takes jax devices, as in jax.devices()[:8], or a jax Mesh of "
             f"them; got {wrong!r}"
         )
-    if len(set(found)) < len(found):
-        twice = next(d for n, d in enumerate(found) if d in found[:n])
+    if len(set(listed)) < len(listed):
+        twice = next(d for n, d in enumerate(listed) if d in listed[:n])
         raise PartitionError(f"devices= holds {twice} more than once")
-    return found
+    return listed
 
 
 def _grid(mesh: Mesh, devices: Sequence[Any]) -> np.ndarray:
@@ -227,5 +227,5 @@ def _as_given(leaf: Any, make: Callable[[np.ndarray], Any]) -> Any:
     assert aval is not None
     if jax.dtypes.issubdtype(aval.dtype, jax.dtypes.prng_key):
         return wrap_key(make(np.asarray(jax.random.key_data(leaf))), aval.dtype)
-    made = make(np.asarray(leaf, dtype=aval.dtype))
-    return jax.jit(weaken)(made) if aval.weak_type else made
+    array = make(np.asarray(leaf, dtype=aval.dtype))
+    return jax.jit(weaken)(array) if aval.weak_type else array

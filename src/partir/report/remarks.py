@@ -82,19 +82,19 @@ def skipped_lines(steps: Iterable[tuple[str, Iterable[Action]]]) -> list[str]:
 
 def rule_lines(graph: Graph, listed: Iterable[ReplicatedOp]) -> list[str]:
     """A line for each kind of op that has no rule, but for those listed as whole."""
-    found: dict[str, list[Op]] = defaultdict(list)
+    by_kind: dict[str, list[Op]] = defaultdict(list)
     for node, op in enumerate(graph.program.ops):
         if node in graph.owned or has_rule(op.signature) or calls_host(op.signature):
             continue
         if any(type_.shape for type_ in op.signature.operands):
             target = op.signature.attrs.get("call_target_name", "")
-            found[f"{op.signature.name} {target}".strip()].append(op)
+            by_kind[f"{op.signature.name} {target}".strip()].append(op)
     whole = {op.name for op in listed}
     addresses = graph.program.addresses
     return [
         f"{kind} ({ops[0].location}{_and_more(ops)}) can't be tiled; "
         + rule_remedy(ops[0].signature)
-        for kind, ops in found.items()
+        for kind, ops in by_kind.items()
         if whole.isdisjoint(addresses[op.results[0]] for op in ops if op.results)
     ]
 

@@ -88,13 +88,13 @@ class _ReplicatedOps:
 
     def _shares(self) -> dict[int, float]:
         """Part of each op in what a device computes."""
-        axes, found = self.state.mesh.axes, dict[int, float]()
+        axes, shares = self.state.mesh.axes, dict[int, float]()
         for op, trips in self.program.walk():
             if isinstance(op, Compute):
                 done = trips * work_in(op.nest).everywhere(axes)
                 part = done / self.sharing.everywhere if done else 0.0
-                found[op.node] = found.get(op.node, 0.0) + part
-        return found
+                shares[op.node] = shares.get(op.node, 0.0) + part
+        return shares
 
     def _on_axis(
         self, axis: str, readers: Readers, shares: dict[int, float]

@@ -86,10 +86,10 @@ _WORK = "sharing"
 
 def work_in(nest: Nest) -> NestWork:
     """Work of an op in its loops; kept with the nest."""
-    found = nest.cache.get(_WORK)
-    if not isinstance(found, NestWork):
-        found = nest.cache[_WORK] = _work_in(nest)
-    return found
+    work = nest.cache.get(_WORK)
+    if not isinstance(work, NestWork):
+        work = nest.cache[_WORK] = _work_in(nest)
+    return work
 
 
 def _work_in(nest: Nest) -> NestWork:

@@ -50,25 +50,25 @@ _Reached = Iterator[tuple[int, Stop | None]]
 
 def readers_of(program: SpmdProgram) -> Readers:
     """Who reads each value."""
-    found: Readers = {}
-    _read(program.body, found)
-    return found
+    readers: Readers = {}
+    _read(program.body, readers)
+    return readers
 
 
-def _read(block: Block, found: Readers) -> None:
+def _read(block: Block, readers: Readers) -> None:
     for op in block.ops:
         for value in dict.fromkeys(op.operands):
-            found.setdefault(value, []).append(op)
+            readers.setdefault(value, []).append(op)
         if isinstance(op, Control):
-            _read_inside(op, found)
+            _read_inside(op, readers)
 
 
-def _read_inside(op: Control, found: Readers) -> None:
+def _read_inside(op: Control, readers: Readers) -> None:
     for block in op.blocks:
-        _read(block, found)
+        _read(block, readers)
         if block is op.blocks[-1] or not block.arguments:  # no loop's condition
             for position, value in enumerate(block.results):
-                found.setdefault(value, []).append(Yield(op, block, position))
+                readers.setdefault(value, []).append(Yield(op, block, position))
 
 
 def behind_stops(

@@ -77,21 +77,21 @@ def _estimates(steps: Sequence[ShownStep], device: str) -> list[list[str]]:
     ]
     before = None
     for step in steps:
-        found = step.estimate
+        estimate = step.estimate
         rows.append(
             [
                 step.name,
-                seconds_text(found.seconds),
-                _change(before and before.seconds, found.seconds),
-                seconds_text(found.compute_seconds),
-                seconds_text(found.communication_seconds),
-                bytes_text(found.peak_bytes),
-                _change(before and before.peak_bytes, found.peak_bytes),
-                "yes" if found.fits else "no",
-                f"{found.mfu:.1%}",
+                seconds_text(estimate.seconds),
+                _change(before and before.seconds, estimate.seconds),
+                seconds_text(estimate.compute_seconds),
+                seconds_text(estimate.communication_seconds),
+                bytes_text(estimate.peak_bytes),
+                _change(before and before.peak_bytes, estimate.peak_bytes),
+                "yes" if estimate.fits else "no",
+                f"{estimate.mfu:.1%}",
             ]
         )
-        before = found
+        before = estimate
     return rows
 
 

@@ -129,18 +129,18 @@ def _with_links(
     spec: DeviceSpec, devices: int, measured: Sequence[Measurement], call: float
 ) -> DeviceSpec:
     """Latency from the smallest collectives, bandwidth of each kind from the others."""
-    found = [m for m in measured if m.kind in _COLLECTIVES and m.size > 1]
-    if not found:
+    collectives = [m for m in measured if m.kind in _COLLECTIVES and m.size > 1]
+    if not collectives:
         return spec
-    small = min(m.link_bytes for m in found)
-    starts = [m.seconds - call for m in found if m.link_bytes == small]
+    small = min(m.link_bytes for m in collectives)
+    starts = [m.seconds - call for m in collectives if m.link_bytes == small]
     start = max(statistics.median(starts), 0.0)
     trial = replace(spec, link_bytes_per_s=1.0)
     rates: dict[str, float] = {}
     for kind in _COLLECTIVES:
         each = [
             (predict(trial, devices, m) - call) / max(m.seconds - call - start, 1e-9)
-            for m in found
+            for m in collectives
             if m.kind == kind and m.link_bytes > small
         ]
         if each:
@@ -155,10 +155,10 @@ def _with_links(
 
 
 def _of(measured: Sequence[Measurement], kind: str) -> list[Measurement]:
-    found = [m for m in measured if m.kind == kind]
-    if not found:
+    of_kind = [m for m in measured if m.kind == kind]
+    if not of_kind:
         raise PartirError(f"calibration: nothing of kind {kind!r} was measured")
-    return found
+    return of_kind
 
 
 def _median(

@@ -275,8 +275,8 @@ class Estimate:
             *((body.results[n], source.results[n].name) for n in self._peak.results),
             *((v, value_name(source, makers[v], v)) for v in self._peak.alive),
         ]
-        found = [Alive(name, str(types[v]), types[v].bytes) for v, name in named]
-        return tuple(sorted(found, key=lambda one: -one.bytes))
+        alive = [Alive(name, str(types[v]), types[v].bytes) for v, name in named]
+        return tuple(sorted(alive, key=lambda one: -one.bytes))
 
     # As text and data
 

@@ -50,10 +50,10 @@ def perfetto(program: SpmdProgram, events: Iterable[Event], title: str) -> str:
     One process, a thread for each stream; times are microseconds. Within a loop one
     iteration is shown, nested in the loop's own event.
     """
-    made: list[dict[str, Any]] = [
+    entries: list[dict[str, Any]] = [
         {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": title}}
     ]
-    made += [
+    entries += [
         {
             "ph": "M",
             "name": "thread_name",
@@ -63,8 +63,8 @@ def perfetto(program: SpmdProgram, events: Iterable[Event], title: str) -> str:
         }
         for name, number in _STREAMS.items()
     ]
-    made += _entries(program, events, 0.0)
-    return json.dumps({"traceEvents": made, "displayTimeUnit": "ns"}, indent=0)
+    entries += _entries(program, events, 0.0)
+    return json.dumps({"traceEvents": entries, "displayTimeUnit": "ns"}, indent=0)
 
 
 def _facts(program: SpmdProgram, event: Event) -> dict[str, Any]:

@@ -191,8 +191,8 @@ class AutomaticPartition:
         self.result = result
         if not result.outcome.fits:
             raise PartitionError(f'tactic "{self.name}": {result.no_fit()}')
-        made = tuple(as_tactic(partition, one) for one in result.decisions)
-        return made, result.reason
+        tactics = tuple(as_tactic(partition, one) for one in result.decisions)
+        return tactics, result.reason
 
     def _allowed(self, partition: Partition) -> set[int] | None:
         if self.values is None:
@@ -200,13 +200,13 @@ class AutomaticPartition:
         patterns = [self.values] if isinstance(self.values, str) else list(self.values)
         allowed: set[int] = set()
         for pattern in patterns:
-            found = partition.values(pattern)
-            if not found:
+            values = partition.values(pattern)
+            if not values:
                 raise PartitionError(
                     f'tactic "{self.name}": values "{pattern}" matches no argument; '
                     f"nearest names: {partition.names.nearest(str(pattern))}"
                 )
-            allowed.update(value.number for value in found)
+            allowed.update(value.number for value in values)
         return allowed
 
 

@@ -52,13 +52,13 @@ class Choose:
         partition.require_axis(self.axis)
         producers = partition.program.producers
         for pattern, factor in self.ops.items():
-            found = partition.values(pattern)
-            if not found:
+            values = partition.values(pattern)
+            if not values:
                 raise PartitionError(
                     f'tactic "{self.name}": no inner value matches "{pattern}"; '
                     f"nearest: {partition.names.nearest(pattern)}"
                 )
-            numbers = [v.number for v in found if v.number in producers]
+            numbers = [v.number for v in values if v.number in producers]
             for node in dict.fromkeys(producers[number] for number in numbers):
                 if not partition.state.chosen[self.axis][node]:
                     address = partition.names.node_name(partition.state.graph, node)

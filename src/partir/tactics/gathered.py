@@ -58,8 +58,8 @@ class Gathered:
         partition.require_axis(self.axis)
         wishes: dict[int, tuple[Value, str]] = {}
         for pattern, how in self.values.items():
-            found = partition.values(pattern)
-            if not found and not isinstance(pattern, Optional):
+            values = partition.values(pattern)
+            if not values and not isinstance(pattern, Optional):
                 text = pattern_text(pattern)
                 raise PartitionError(
                     f'tactic "{self.name}": pattern "{text}" matches no argument or '
@@ -67,7 +67,7 @@ class Gathered:
                     f"{partition.names.nearest(text)}. If it may match nothing, write "
                     f'partir.optional("{text}")'
                 )
-            wishes.update((value.number, (value, how)) for value in found)
+            wishes.update((value.number, (value, how)) for value in values)
         for value, how in wishes.values():
             if any(self.axis in axes for axes in value.tiling):
                 partition.gathered(value, self.axis, how)

@@ -136,10 +136,10 @@ class ManualPartition:
         wishes: dict[int, tuple[Value, Wish]] = {}
         for pattern, wish in given.items():
             look = partition.results if outputs else partition.values
-            found = look(pattern)
-            if not found and not isinstance(pattern, Optional):
+            values = look(pattern)
+            if not values and not isinstance(pattern, Optional):
                 raise self._nothing(partition, pattern, outputs)
-            for value in found:
+            for value in values:
                 wishes[value.number] = (value, wish)
         return list(wishes.values())
 

@@ -56,14 +56,14 @@ class Recorded:
 
 
 def _exact(partition: Partition, name: str) -> Any:
-    found = partition.names.exactly(name)
-    if found is None:
+    named = partition.names.exactly(name)
+    if named is None:
         raise PartitionError(
             f'the recorded schedule names "{name}", which '
             f"{partition.program.name} does not have; nearest names: "
             f"{partition.names.nearest(name)}"
         )
-    return partition.view(*found)
+    return partition.view(*named)
 
 
 def recorded_tactics(steps: Iterable[tuple[str, Sequence[Action]]]) -> list[Recorded]:

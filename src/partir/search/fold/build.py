@@ -32,12 +32,12 @@ def fold(program: Program, state: State | None = None) -> Folded:
     """
     decided = PriorDecisions(state)
     repeats = aligned(program, find_repeats(program, decided))
-    folded, ends, found = None, set[int](), set[int]()
-    while folded is None or found - ends:  # a chain that ends may leave others unread
-        ends |= found
+    folded, ends, unread = None, set[int](), set[int]()
+    while folded is None or unread - ends:  # a chain that ends may leave others unread
+        ends |= unread
         builder = _Builder(program, FoldPlan(program, repeats, ends))
         folded = builder.run()
-        found = builder.unread(folded.program)
+        unread = builder.unread(folded.program)
     return contract(folded, decided.alike)
 
 

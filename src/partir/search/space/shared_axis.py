@@ -74,16 +74,16 @@ class _SharedAxis:
 
     def _derived(self, weights: Iterable[int]) -> set[int]:
         """Weights, and what only converts or turns them."""
-        found, todo = set(weights), list(weights)
+        derived, todo = set(weights), list(weights)
         while todo:
             value = todo.pop()
             for node in self.graph.neighbours[value]:
                 single = self.graph.operands[node] == (value,)
                 if single and changes_form(self._nest(node)):
-                    fresh = set(self.graph.results[node]) - found
-                    found |= fresh
+                    fresh = set(self.graph.results[node]) - derived
+                    derived |= fresh
                     todo += fresh
-        return found
+        return derived
 
     def _heavy(self, node: int) -> bool:
         return not is_light(self._nest(node))
@@ -94,7 +94,7 @@ class _SharedAxis:
     def _factor(self, node: int, dimension: int) -> int | None:
         """The op's loop along a named dimension, if there is just one."""
         around = self.graph.operands[node] + self.graph.results[node]
-        found = [
+        along = [
             number
             for number, factor in enumerate(self._nest(node).factors)
             if any(
@@ -104,7 +104,7 @@ class _SharedAxis:
                 )
             )
         ]
-        return found[0] if len(found) == 1 else None
+        return along[0] if len(along) == 1 else None
 
     def _both(self, node: int) -> bool:
         return all(self._factor(node, n) is not None for n in (self.inner, self.outer))

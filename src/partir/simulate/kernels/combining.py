@@ -70,14 +70,14 @@ def combine(block: Kernels, most_bytes: float) -> Kernels:
     if not joined:
         return block
     gone = {place for places in joined.values() for place in places}
-    made: list[Kernel] = []
+    combined: list[Kernel] = []
     for number, kernel in enumerate(block.kernels):
         if number in joined:
             parts = [block.kernels[place] for place in joined[number]]
-            made.append(_joined(kernel, parts))
+            combined.append(_joined(kernel, parts))
         elif number not in gone:
-            made.append(kernel)
-    return replace(block, kernels=_in_order(made))
+            combined.append(kernel)
+    return replace(block, kernels=_in_order(combined))
 
 
 def _groups(block: Kernels, most_bytes: float, turns: Set[int]) -> list[_Group]:
@@ -94,17 +94,19 @@ def _groups(block: Kernels, most_bytes: float, turns: Set[int]) -> list[_Group]:
         op = kernel.op
         if isinstance(op, Collective) and op.kind == "all_reduce":
             waits = _closed(waits, groups)
-            found = alike.setdefault((op.axes, op.monoid), [])
+            groups_so_far = alike.setdefault((op.axes, op.monoid), [])
             size, count = kernel.moved_bytes, counts[number]
             one = _Member(number, waits, size, count, number in turns)
             fitting = (
-                group for group in reversed(found) if group.takes(one, most_bytes)
+                group
+                for group in reversed(groups_so_far)
+                if group.takes(one, most_bytes)
             )
             group = next(fitting, None)
             if group is None:
                 group = _Group(bit=1 << len(groups))
                 groups.append(group)
-                found.append(group)
+                groups_so_far.append(group)
             group.add(one)
             _wait(group, waits, groups)
             waits |= group.bit
@@ -152,7 +154,7 @@ def _in_order(kernels: list[Kernel]) -> list[Kernel]:
     maker = {v: n for n, kernel in enumerate(kernels) for v in kernel.writes}
     waiting: dict[int, set[int]] = {}  # what kernels that stand too early wait for
     readers: dict[int, list[int]] = {}
-    made: list[Kernel] = []
+    ordered: list[Kernel] = []
     for number, kernel in enumerate(kernels):
         missing = {
             maker[v]
@@ -167,10 +169,10 @@ def _in_order(kernels: list[Kernel]) -> list[Kernel]:
         ready = [number]
         while ready:
             done = heappop(ready)
-            made.append(kernels[done])
+            ordered.append(kernels[done])
             for reader in readers.pop(done, ()):
                 waiting[reader].discard(done)
                 if not waiting[reader]:
                     del waiting[reader]
                     heappush(ready, reader)
-    return made
+    return ordered

@@ -156,33 +156,33 @@ class Fuser:
     ) -> Kernels:
         leaves.update({value: (value,) for value in block.arguments})
         flops, transcendentals = _work(facts, computed)
-        made: list[Kernel] = []
+        kernels: list[Kernel] = []
         for number, op in enumerate(block.ops):
             fact = facts[number]
             if fact is None:
-                made.append(self._other(op, leaves))
+                kernels.append(self._other(op, leaves))
                 for value in op.results:
                     leaves[value] = (value,)
             elif computed[number] is not None or fact.role is Role.VIEW:
-                found = _joined(leaves, op.operands)
-                if found and fact.window is not None:
-                    self._windows[op.results[0]] = self._bases(found)
-                    found = op.results
-                leaves[op.results[0]] = found
+                reads = _joined(leaves, op.operands)
+                if reads and fact.window is not None:
+                    self._windows[op.results[0]] = self._bases(reads)
+                    reads = op.results
+                leaves[op.results[0]] = reads
             else:
                 pair = flops[number], transcendentals[number]
-                made.append(self._kernel(op, fact, pair, leaves))
+                kernels.append(self._kernel(op, fact, pair, leaves))
                 for value in op.results:
                     leaves[value] = (value,)
         results = tuple((self._bases(leaves[v]) or (None,))[0] for v in block.results)
-        return Kernels(block.arguments, made, results, self._handed(block, leaves))
+        return Kernels(block.arguments, kernels, results, self._handed(block, leaves))
 
     def _handed(self, block: Block, leaves: Leaves) -> dict[int, tuple[int, ...]]:
         """What is handed on within a block, in memory."""
         own = self.handed
         if own and block is not self.program.body:
-            made = {value for op in block.ops for value in op.results}
-            own = {v: first for v, first in own.items() if v in made}
+            here = {value for op in block.ops for value in op.results}
+            own = {v: first for v, first in own.items() if v in here}
         return {
             lies[0]: self._bases(leaves[value])
             for value, first in own.items()
@@ -194,18 +194,18 @@ class Fuser:
         windows = self._windows
         if not windows or windows.keys().isdisjoint(values):
             return values
-        found: dict[int, None] = {}
+        bases: dict[int, None] = {}
         for value in values:
-            found.update(dict.fromkeys(windows.get(value, (value,))))
-        return tuple(found)
+            bases.update(dict.fromkeys(windows.get(value, (value,))))
+        return tuple(bases)
 
     def _kernel(
         self, op: SpmdOp, fact: Facts, work: tuple[float, float], leaves: Leaves
     ) -> Kernel:
         size = self._bytes.__getitem__
-        found = _joined(leaves, op.operands)
+        reads = _joined(leaves, op.operands)
         written = sum(map(size, op.results))
-        moved: float = sum(map(size, found)) + written
+        moved: float = sum(map(size, reads)) + written
         if fact.window is not None:
             first = sum(map(size, leaves[op.operands[0]]))
             whole = first + written if fact.role is Role.UPDATE else first
@@ -215,7 +215,7 @@ class Fuser:
             moved = own.moved_bytes
         return Kernel(
             op,
-            self._bases(found),
+            self._bases(reads),
             op.results,
             work[0],
             work[1],

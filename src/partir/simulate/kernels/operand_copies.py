@@ -17,18 +17,18 @@ def with_copies(block: Kernels) -> Kernels:
     """Matrix products that copy operands first, and the time for that."""
     fused = {v for k in block.kernels if k.role in _COPYING for v in k.writes}
     readers = Counter(v for kernel in block.kernels for v in kernel.reads)
-    made = []
+    kernels = []
     for kernel in block.kernels:
         op = kernel.op
         sizes = copied_bytes(op.nest) if isinstance(op, Compute) else ()
         # What only this product reads is written as it wants it.
-        found = {
+        copies = {
             value: size
             for value, size in zip(kernel.reads, sizes, strict=False)
             if size and not (value in fused and readers[value] == 1)
         }
-        if found:
-            moved = kernel.moved_bytes + 2 * sum(found.values())
-            kernel = kernel._replace(copied=tuple(found), moved_bytes=moved)
-        made.append(kernel)
-    return replace(block, kernels=made)
+        if copies:
+            moved = kernel.moved_bytes + 2 * sum(copies.values())
+            kernel = kernel._replace(copied=tuple(copies), moved_bytes=moved)
+        kernels.append(kernel)
+    return replace(block, kernels=kernels)

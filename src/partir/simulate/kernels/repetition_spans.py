@@ -113,14 +113,15 @@ class _Levels:
 
     def carries(self) -> dict[int, int]:
         """Kernels that read what is handed to them, with the last that makes it."""
-        made = {
+        last_makers = {
             first: max((self.maker.get(v, 0) for v in values), default=0)
             for first, values in self.handed.items()
         }
         return {
-            place: max(made.get(value, 0) for value in kernel.reads)
+            place: max(last_makers.get(value, 0) for value in kernel.reads)
             for place, kernel in enumerate(self.kernels)
-            if self.counts[place] > 1 and not made.keys().isdisjoint(kernel.reads)
+            if self.counts[place] > 1
+            and not last_makers.keys().isdisjoint(kernel.reads)
         }
 
     def add(self, places: Sequence[int]) -> list[int]:

@@ -25,10 +25,10 @@ def convolution_taps(nest: Nest) -> int:
 def convolution_shape(nest: Nest) -> tuple[int, int, int, int]:
     """The convolution as matrix products: (groups, rows, columns, depth)."""
     _, kernel, result = _dimensions(nest)
-    made, weights = nest.result_types[0].shape, nest.operand_types[1].shape
+    result_shape, weights = nest.result_types[0].shape, nest.operand_types[1].shape
     groups = _count(nest, "feature_group_count")
     spatial = [n for name, n in kernel.items() if name.isdigit()]
-    rows = math.prod(n for d, n in enumerate(made) if d != result["f"])
+    rows = math.prod(n for d, n in enumerate(result_shape) if d != result["f"])
     depth = weights[kernel["i"]] * math.prod(weights[d] for d in spatial)
     return groups, rows, max(weights[kernel["o"]] // groups, 1), depth
 

@@ -79,8 +79,8 @@ def work(*kinds: str) -> Callable[[Counter], Counter]:
 
 def work_of(nest: Nest) -> Work:
     """Arithmetic of an op at its local types; none for kinds without an entry."""
-    found = _table.get(canonical(nest.signature))
-    return _NOTHING if found is None else found(nest)
+    cost = _table.get(canonical(nest.signature))
+    return _NOTHING if cost is None else cost(nest)
 
 
 def counted_kinds() -> tuple[str, ...]:
@@ -140,15 +140,15 @@ def fused(nest: Nest) -> Work:
 @cache
 def _fused_work(body: Lambda) -> dict[Places, tuple[float, float]]:
     """Flops and transcendentals of all ops inside, by the dimensions that they have."""
-    found: dict[Places, tuple[float, float]] = {}
+    work: dict[Places, tuple[float, float]] = {}
     for op, places in zip(body.ops, made_places(body), strict=True):
         each = work_of(nest_of(op.signature))
-        flops, transcendentals = found.get(places, (0.0, 0.0))
-        found[places] = (
+        flops, transcendentals = work.get(places, (0.0, 0.0))
+        work[places] = (
             flops + each.flops,
             transcendentals + each.transcendentals,
         )
-    return found
+    return work
 
 
 # Flops and transcendentals per element, once XLA has expanded the function.
@@ -232,8 +232,8 @@ def reduce(nest: Nest) -> Work:
     """The reducer for each element but the first of each result."""
     count = len(nest.result_types)
     read = math.prod(nest.operand_types[0].shape)
-    made = math.prod(nest.result_types[0].shape) if count else 0
-    return Work(_steps(nest.signature.lambdas[0]) * max(read - made, 0))
+    results = math.prod(nest.result_types[0].shape) if count else 0
+    return Work(_steps(nest.signature.lambdas[0]) * max(read - results, 0))
 
 
 @work("reduce_window")
@@ -313,8 +313,8 @@ def manual_computation(nest: Nest) -> Work:
             products += each.flops * times
             types = (*signature.operands, *signature.results)
             moved += sum(type_.bytes for type_ in types) * times
-    made = tuple(manual_collectives(nest.signature))
-    return Work(flops, transcendentals, cube(products), moved, made, True)
+    moves = tuple(manual_collectives(nest.signature))
+    return Work(flops, transcendentals, cube(products), moved, moves, True)
 
 
 def cube(flops: float) -> tuple[int, int, int, int] | None:

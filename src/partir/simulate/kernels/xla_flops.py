@@ -154,16 +154,16 @@ class _Copies:
         return costly or (stored and not self._reads_little(op))
 
     def _reads_little(self, op: SpmdOp) -> bool:
-        made = self.types[op.results[0]]
-        large = [v for v in op.operands if self._is_large(v, made)]
+        result = self.types[op.results[0]]
+        large = [v for v in op.operands if self._is_large(v, result)]
         total = sum(self.types[v].bytes for v in set(op.operands))
-        return len(large) < 2 or total <= made.bytes
+        return len(large) < 2 or total <= result.bytes
 
-    def _is_large(self, value: int, made: TensorType) -> bool:
+    def _is_large(self, value: int, result: TensorType) -> bool:
         number = self.makers.get(value)
         fact = None if number is None else self.facts[number]
         repeated = fact is not None and fact.repeats
-        return len(self.types[value].shape) >= len(made.shape) and not repeated
+        return len(self.types[value].shape) >= len(result.shape) and not repeated
 
     def _is_fused(self, value: int) -> bool:
         number = self.makers.get(value)

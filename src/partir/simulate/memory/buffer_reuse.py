@@ -27,11 +27,11 @@ def by_size(buffers: Iterable[Buffer], places: int) -> Sizes:
     changes: dict[int, list[int]] = {}
     for size, first, last, times in buffers:
         kind = size_class(size)
-        found = changes.get(kind)
-        if found is None:
-            found = changes[kind] = [0] * (places + 1)
-        found[first] += size * times
-        found[last + 1] -= size * times
+        deltas = changes.get(kind)
+        if deltas is None:
+            deltas = changes[kind] = [0] * (places + 1)
+        deltas[first] += size * times
+        deltas[last + 1] -= size * times
     return {
         size: np.cumsum(np.array(change, float))[:places]
         for size, change in changes.items()

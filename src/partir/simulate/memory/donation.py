@@ -77,12 +77,12 @@ def _to_copy(block: Kernels, successors: dict[int, int]) -> list[int]:
         before[number] = waits | bits.get(number, 0)
         for value in kernel.writes:
             maker[value] = number
-    found = []
+    copied = []
     for argument, result in successors.items():
         writer = maker.get(result)
         if writer is None or argument == result:
             continue
         seen = before[writer]
         if any(not seen & bits[reader] for reader in readers.get(argument, ())):
-            found.append(argument)
-    return found
+            copied.append(argument)
+    return copied

@@ -174,5 +174,5 @@ class LiveRanges:
 
     def alive(self, place: int) -> list[int]:
         """Values in memory there, largest first."""
-        found = [v for v, stop in self.end.items() if self.born[v] <= place <= stop]
-        return sorted(found, key=lambda v: -self.types[v].bytes)
+        values = [v for v, stop in self.end.items() if self.born[v] <= place <= stop]
+        return sorted(values, key=lambda v: -self.types[v].bytes)

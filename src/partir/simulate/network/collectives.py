@@ -53,10 +53,10 @@ class Network:
         all-to-all reads, on one device.
         """
         key = kind, axes, count
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._seconds(*key)
-        return found
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._seconds(*key)
+        return known
 
     def _seconds(self, kind: str, axes: tuple[str, ...], count: float) -> float:
         group = self._groups.get(axes)
@@ -73,12 +73,12 @@ class Network:
         """Mesh axes along which devices of a group differ; all if there are none."""
         if not devices:
             return self.mesh.names
-        found, stride = [], self.mesh.size
+        axes, stride = [], self.mesh.size
         for axis, size in self.mesh.axes.items():
             stride //= size
             if len({device // stride % size for device in devices}) > 1:
-                found.append(axis)
-        return tuple(found)
+                axes.append(axis)
+        return tuple(axes)
 
     def _group(self, axes: Sequence[str]) -> Group:
         places = [self.places[axis] for axis in axes]

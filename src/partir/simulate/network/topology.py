@@ -141,10 +141,10 @@ def _split(size: int, parts: int) -> tuple[int, ...]:
     >>> _split(16, 2), _split(32, 2), _split(8, 1)
     ((4, 4), (4, 8), (8,))
     """
-    made = []
+    sizes = []
     for left in range(parts, 1, -1):
         ideal = size ** (1 / left)
         fitting = [n for n in range(1, size + 1) if size % n == 0 and n <= ideal + 1e-9]
-        made.append(fitting[-1])
-        size //= made[-1]
-    return (*made, size) if parts else ()
+        sizes.append(fitting[-1])
+        size //= sizes[-1]
+    return (*sizes, size) if parts else ()
