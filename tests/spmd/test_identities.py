@@ -14,6 +14,7 @@ from benchmarks.identities_page import PAGE, page
 from partir.normal.table import FORMS, Rewrite
 from partir.rules.identities import ASSUMPTIONS, IDENTITIES, citations
 from partir.rules.linear import kinds
+from partir.spmd.prepare import PREPARATIONS
 from partir.spmd.rewrites import PASSES, drop_dead
 from partir.spmd.sweep import Pass
 
@@ -21,7 +22,9 @@ TESTS = Path(__file__).parents[1]
 SOURCE = TESTS.parent / "src" / "partir"
 
 
-@pytest.mark.parametrize("one", dict.fromkeys((*PASSES, drop_dead)))
+@pytest.mark.parametrize(
+    "one", dict.fromkeys((*PASSES, drop_dead, *(one for _, _, one in PREPARATIONS)))
+)
 def test_a_pass_cites_an_identity(one: Pass) -> None:
     assert citations().get(f"{one.__module__}.{one.__qualname__}")
 

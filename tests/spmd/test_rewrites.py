@@ -15,6 +15,7 @@ from jax import Array, lax
 
 from partir.mesh import Mesh
 from partir.partition.state import State
+from partir.spmd.prepare import PREPARATIONS
 from partir.spmd.program import Control
 from partir.spmd.rewrites import PASSES, drop_dead, rewrite, scatter_reduced_slices
 from partir.spmd.sweep import run_pass
@@ -39,14 +40,18 @@ from tests.spmd.test_sequential import CASES as SCHEDULES, entered_at_random
 pytestmark = pytest.mark.usefixtures("x64")
 
 
+PREPARED = [one for _, _, one in PREPARATIONS]
+
+
 def test_every_rewrite_is_a_pass() -> None:
-    """One that is not in `PASSES` has no effect."""
+    """One that is neither in `PASSES` nor in `PREPARATIONS` has no effect."""
+    passes = [*PASSES, *PREPARED]
     folder = Path(importlib.import_module("partir.spmd").__path__[0])
     for path in folder.glob("*.py"):
         module = importlib.import_module(f"partir.spmd.{path.stem}")
         for name, function in vars(module).items():
             if "rewrite:\n" in (getattr(function, "__doc__", None) or ""):
-                assert function in PASSES, f"{path.name}: {name}"
+                assert function in passes, f"{path.name}: {name}"
 
 
 # scatter_reduced_slices
@@ -165,13 +170,17 @@ def test_ops_with_effects_stay() -> None:
 def assert_rewritten(state: State, args: Sequence[Any], expected: Any) -> None:
     """No rewrite moves more bytes, and all of them together keep the values."""
     before = spmd = drop_dead(at_home(state))
-    for one in PASSES:
+    for one in (*PASSES, *PREPARED):
         made = run_pass(spmd, one)
         assert made.bytes_communicated <= spmd.bytes_communicated, one.__name__
         spmd = made
     final = rewrite(before)
     assert final.bytes_communicated <= spmd.bytes_communicated
     assert_same(final, args, jax.tree.leaves(expected))
+    if any(run_pass(final, one) is not final for one in PREPARED):
+        for one in PREPARED:
+            final = run_pass(final, one)
+        assert_same(final, args, jax.tree.leaves(expected))
 
 
 @pytest.mark.parametrize(

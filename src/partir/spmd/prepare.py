@@ -1,6 +1,7 @@
 """The last step before export: the program as one compiler wants it.
 
-The collectives are those that were decided; what changes is how they are tied.
+The collectives are those that were decided; what changes is how they are tied. To add
+a pass, write it here or beside its kin, and put it into `PREPARATIONS`.
 """
 
 from __future__ import annotations
@@ -10,13 +11,8 @@ from collections.abc import Sequence
 from partir.rules.identities import WAITING, cites
 from partir.spmd.export_policy import ExportPolicy
 from partir.spmd.program import Collective, SpmdOp, SpmdProgram
-from partir.spmd.sweep import Sweep, collectives_of, run_pass
+from partir.spmd.sweep import Pass, Sweep, collectives_of, run_pass
 from partir.spmd.tie_gathers import gather_key
-
-
-def prepared(program: SpmdProgram, policy: ExportPolicy) -> SpmdProgram:
-    """The program for a compiler; the same if there is nothing to change."""
-    return program if policy.ties_first else run_pass(program, untie_first_gathers)
 
 
 def has_ties(program: SpmdProgram) -> bool:
@@ -41,3 +37,17 @@ def untie_first_gathers(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]
             seen.add(gather_key(op))
             made[place] = op._replace(after=-1)
     return made
+
+
+PREPARATIONS: tuple[tuple[str, bool, Pass], ...] = (
+    ("ties_first", False, untie_first_gathers),
+)
+"""A question of the policy, the answer to it, and the pass that is then run."""
+
+
+def prepared(program: SpmdProgram, policy: ExportPolicy) -> SpmdProgram:
+    """The program for a compiler; the same if there is nothing to change."""
+    for question, answer, one in PREPARATIONS:
+        if getattr(policy, question) is answer:
+            program = run_pass(program, one)
+    return program
