@@ -242,7 +242,7 @@ SHORT = _identity(
 EQUAL = _identity(
     "equal",
     "gather x = gather x",
-    "moves of one value with the same axes and dimensions",
+    "moves of equal values with the same axes and dimensions",
 )
 WAITING = _identity(
     "waiting", "x after y = x", "a barrier; it delays a move and changes no number"

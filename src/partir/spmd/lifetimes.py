@@ -30,18 +30,18 @@ class Lifetimes:
             change[place] += size
             change[self.last[value] + 1] -= size
         self.bytes = np.cumsum(change[:-1])
+        self.peak = int(self.bytes.max(initial=0))
 
     def lasts(self, value: int, other: int) -> bool:
         """Whether a value may stand in for a later equal one at no cost.
 
-        It is then held from its own last use on. That is free if less is alive there,
-        with it, than at some use of the two.
+        It is then held from its own last use on. That is free if no more is alive
+        there, with it, than where most is.
         """
         held = self.bytes[self.last[value] + 1 : self.born[other]]
         if not held.size:
             return True
-        uses = max(self._most(value), self._most(other))
-        return bool(held.max() + self.types[value].bytes <= uses)
+        return bool(held.max() + self.types[value].bytes <= self.peak)
 
     def replaces(self, value: int, source: int, last: int) -> bool:
         """Whether a value, if held, takes no more than what it was made of does.
@@ -50,10 +50,6 @@ class Lifetimes:
         """
         shorter = source in self.born and self.last[source] <= self.born[last]
         return shorter and self.types[value].bytes <= self.types[source].bytes
-
-    def _most(self, value: int) -> int:
-        """The most that is alive while a value is."""
-        return int(self.bytes[self.born[value] : self.last[value] + 1].max())
 
     def hold(self, value: int, other: int) -> None:
         """Let a value stand in for a later one."""
