@@ -39,7 +39,7 @@ class Model:
         return {"+".join(t.name for t in s) or "nothing": s for s in found}
 
 
-def _transformer(name: str, config: transformer.Config) -> Model:
+def transformer_model(name: str, config: transformer.Config) -> Model:
     (args, _), separate = transformer.example_args(config), config.separate
     model_parallel = schedules.MP_SEPARATE if separate else schedules.MP
     return Model(name, transformer.train_step, args, schedules.BP, model_parallel)
@@ -73,7 +73,7 @@ def small() -> Iterator[Model]:
     config = transformer.Config.small(
         layers=3, width=128, head_dim=16, hidden=512, vocab=512, sequence=64
     )
-    yield _transformer("transformer", config)
+    yield transformer_model("transformer", config)
     config = transformer.Config.small(
         layers=3,
         width=128,
@@ -83,7 +83,7 @@ def small() -> Iterator[Model]:
         sequence=64,
         separate=True,
     )
-    yield _transformer("gated", config)
+    yield transformer_model("gated", config)
     for name, (build, loops) in spread.MODELS.items():
         step, args, batch, model = build()
         yield Model(name, step, args, batch, model, loops)
@@ -115,7 +115,7 @@ def large() -> Iterator[Model]:
     config = transformer.Config.small(
         layers=3, width=256, head_dim=32, hidden=1024, vocab=1024, sequence=128
     )
-    yield _transformer("transformer", config)
+    yield transformer_model("transformer", config)
 
 
 def partitioned(

@@ -37,7 +37,7 @@ def model(name: str) -> suite.Model:
     small = transformer.Config.small(
         layers=1, width=32, head_dim=8, hidden=64, vocab=64, sequence=16
     )
-    return suite._transformer(name, small)
+    return suite.transformer_model(name, small)
 
 
 @cache
@@ -154,3 +154,22 @@ def test_another_module_is_refused() -> None:
         p.verify(
             "func.func @main(%x: tensor<f32>) -> tensor<f32> {return %x : tensor<f32>}"
         )
+
+
+@pytest.mark.parametrize("reduction", [jnp.max, jnp.min])
+def test_maxima_over_devices_are_proved(reduction: Any) -> None:
+    def f(x: jax.Array) -> jax.Array:
+        return jnp.exp(x - reduction(x, axis=1, keepdims=True))
+
+    x = jax.ShapeDtypeStruct((8, 8), "float32")
+    tactic = partir.ManualPartition({"x": 1}, "B")
+    p = partir.partition(f, {"B": 4}, [tactic], args=(x,))
+    assert p.collectives["all_reduce"] == 1
+    assert not p.verify().not_proved
+
+
+def test_an_empty_dimension_is_not_proved() -> None:
+    x = jax.ShapeDtypeStruct((0, 8), "float32")
+    tactic = partir.ManualPartition({"x": 1}, "B")
+    p = partir.partition(lambda x: x + 1, {"B": 4}, [tactic], args=(x,))
+    assert "without elements" in str(p.proof())

@@ -4,4 +4,9 @@ Imports nothing that partitions: what each op, each collective and each identity
 is stated here once more, and held against the exported module as it was read back.
 """
 
-from partir.verify.proof import NotProved as NotProved, Proof as Proof, prove as prove
+from partir.verify.proof import (
+    NotProved as NotProved,
+    Proof as Proof,
+    compare as compare,
+    prove as prove,
+)

@@ -125,6 +125,8 @@ def _places(operands: Sequence[dict[Label, Digits]]) -> dict[Label, tuple[_Place
                 if digit.dim != REPEATED:
                     found |= {stride, end}
                 stride = end
+            if not stride:
+                raise Unreadable("a dimension without elements")
             if totals.setdefault(label, stride) != stride:
                 raise Unreadable(f"sizes {totals[label]} and {stride} side by side")
     return {

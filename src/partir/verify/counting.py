@@ -237,8 +237,7 @@ def _decided(machine: Machine, op: Op, views: tuple[View, ...]) -> bool | None:
     return True if always else False if never else None
 
 
-@handler("select")
-def _select(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
+def choose(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
     """A choice that is a constant is what it chooses."""
     term = machine.term(views[0])
     if term.kind == "constant" and not term.new:

@@ -1,0 +1,1 @@
+"""Device-local programs with one mistake each, and whether the verifier finds it."""
