@@ -9,6 +9,7 @@ import partir.jax_window as _window  # noqa: F401  (first: refuses other version
 
 # isort: on
 import partir.rules as _rules  # noqa: F401  (registers every rule)
+from partir.api.diff import diff as diff
 from partir.api.jit import (
     jit as jit,
     partition as partition,
@@ -74,6 +75,7 @@ __all__ = [
     "Tactic",
     "VerificationError",
     "devices",
+    "diff",
     "jit",
     "load",
     "load_schedule",

@@ -14,6 +14,7 @@ from partir.api.running import Running, real_mesh
 from partir.api.source import FunctionCall, Source, TracedProgram
 from partir.errors import PartitionError
 from partir.execute.options import CompilerOptions
+from partir.explain.expectations import Expected
 from partir.frontend.arguments import flatten_call
 from partir.frontend.parameters import Options, Parameters
 from partir.frontend.trace import trace_call
@@ -79,6 +80,7 @@ def partition(
     carry: Mapping[str, str] | None = None,
     compiler_options: CompilerOptions | None = None,
     strict: bool = False,
+    expect: Expected | None = None,
 ) -> Partitioned:
     """Partition a function or a program. Needs no devices.
 
@@ -101,6 +103,8 @@ def partition(
             donated arguments whose tree equals a result's.
         compiler_options: passed to XLA.
         strict: make it an error if there are `replicated_ops`.
+        expect: what must hold, ``{"all_gather": 0, "peak_bytes": "<16GB"}``; else an
+            error that explains why it does not.
 
     Returns:
         The record; print it for the per-tactic table.
@@ -122,7 +126,7 @@ def partition(
     source = _source(fn_or_program, args, kwargs, options, carry)
     tactics = as_schedule(schedule)
     devices = real_mesh(mesh) if devices is None else devices
-    running = Running(devices, compiler_options, strict, device)
+    running = Running(devices, compiler_options, strict, device, expect)
     return pipeline(source, ours, tactics, running)
 
 
@@ -162,6 +166,7 @@ class JitOptions(TypedDict, total=False):
     carry: Mapping[str, str] | None
     compiler_options: CompilerOptions | None
     strict: bool
+    expect: Expected | None
 
 
 @overload
@@ -196,6 +201,7 @@ def jit(
     carry: Mapping[str, str] | None = None,
     compiler_options: CompilerOptions | None = None,
     strict: bool = False,
+    expect: Expected | None = None,
 ) -> Jitted | Callable[[Callable[..., Any]], Jitted]:
     """Partition a function over a mesh by a schedule of tactics, and run it there.
 
@@ -223,7 +229,7 @@ def jit(
         static_argnums, static_argnames, donate_argnums, donate_argnames
     )
     devices = real_mesh(mesh) if devices is None else devices
-    running = Running(devices, compiler_options, strict, device)
+    running = Running(devices, compiler_options, strict, device, expect)
 
     def wrap(given: Callable[..., Any]) -> Jitted:
         return Jitted(given, mesh, schedule, options, running, carry)

@@ -26,6 +26,7 @@ from partir.execute.types import jax_struct
 from partir.explain.answer import Explanation
 from partir.explain.ask import explain
 from partir.explain.listing import CollectiveUse, collective_list
+from partir.explain.tallies import Tallies, module_path, source_line, tallies
 from partir.frontend.arguments import flatten_call, merge_fixed
 from partir.frontend.bytecode import to_bytecode
 from partir.frontend.leaves import abstract
@@ -167,6 +168,18 @@ class Partitioned:
             axis: of a value, the mesh axis; by default the one that matters most.
         """
         return explain(self.steps, name, axis)
+
+    def by_source(self, order: str = "bytes") -> Tallies:
+        """What each line of the model computes, sends and holds, the largest first.
+
+        `order` is "bytes", "seconds", "flops" or "memory"; time and memory need a
+        device.
+        """
+        return tallies(self.steps, source_line, order)
+
+    def by_scope(self, order: str = "bytes") -> Tallies:
+        """The same by module path, as jax's name scopes and modules give it."""
+        return tallies(self.steps, module_path, order)
 
     # As text
 

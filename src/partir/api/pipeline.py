@@ -10,6 +10,7 @@ from partir.api.running import Running
 from partir.api.source import Source, donated, trace
 from partir.api.step import Step
 from partir.execute.device_module import export
+from partir.explain.expectations import require_all
 from partir.mesh import Mesh
 from partir.partition.actions import Partition
 from partir.partition.complete import complete
@@ -44,4 +45,5 @@ def pipeline(
     partitioned = Partitioned(partition, steps, source, running)
     if running.strict:
         refuse_whole(partitioned.replicated_ops)
+    require_all(steps, running.expect)
     return partitioned

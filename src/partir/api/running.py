@@ -12,6 +12,7 @@ from partir.api.accepted import DevicesLike, MeshLike
 from partir.errors import PartitionError
 from partir.execute.agreement import shared
 from partir.execute.options import CompilerOptions
+from partir.explain.expectations import Expected, limits
 from partir.mesh import Mesh
 from partir.partition.actions import Share
 from partir.simulate.device.lookup import DeviceLike
@@ -20,21 +21,24 @@ from partir.simulate.estimate import Setting
 
 @dataclass(frozen=True)
 class Running:
-    """Where and how to run, and strictness."""
+    """Where and how to run, strictness, and what is expected of the partition."""
 
     devices: DevicesLike | None = None
     compiler_options: CompilerOptions | None = None
     strict: bool = False
     device: DeviceLike | None = None
+    expect: Expected | None = None
 
     def __post_init__(self) -> None:
-        """Check what goes to XLA only when it compiles."""
+        """Check what is used only later: when XLA compiles, when all is done."""
         options = self.compiler_options
         if options is not None and not isinstance(options, Mapping):
             raise PartitionError(
                 "compiler_options maps names of XLA's options to values, for example "
                 f'{{"xla_cpu_enable_fast_math": True}}; got {options!r}'
             )
+        if self.expect is not None:
+            limits(self.expect)
 
     def setting(
         self, mesh: Mesh, donated: Callable[[], Sequence[bool] | None]

@@ -12,12 +12,14 @@ from partir import __version__
 from partir.cli.calibrate import add_calibrate
 from partir.cli.demo import run_demo
 from partir.cli.devices import add_devices
+from partir.cli.diff import add_diff_arguments
 from partir.cli.explain import add_explain_arguments
 from partir.cli.export import run_export
 from partir.cli.fuzz import add_fuzz
 from partir.cli.search import add_search_arguments
 from partir.cli.show import run_show
 from partir.cli.sources import at_least_one
+from partir.cli.suggest import add_suggest_arguments
 from partir.cli.verify import run_verify
 from partir.errors import PartirError
 
@@ -81,6 +83,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_demo(commands)
     _add_show(commands)
     _add_explain(commands)
+    _add_diff(commands)
+    _add_suggest(commands)
     _add_search(commands)
     _add_export(commands)
     _add_verify(commands)
@@ -126,6 +130,11 @@ def _add_show(commands: _Commands) -> None:
         help="inner values by %% address, with their layouts and source lines",
     )
     show.add_argument(
+        "--by",
+        choices=["source", "scope"],
+        help="what each source line or module path computes, sends and holds",
+    )
+    show.add_argument(
         "--memory",
         type=at_least_one,
         nargs="?",
@@ -147,6 +156,28 @@ def _add_explain(commands: _Commands) -> None:
     )
     _add_model(explain)
     add_explain_arguments(explain)
+
+
+def _add_diff(commands: _Commands) -> None:
+    diff = commands.add_parser(
+        "diff",
+        help="two partitions side by side: layouts, collectives, time, memory",
+        description="Partition twice, with another schedule, model, mesh or device "
+        "the second time, and show what changes.",
+    )
+    _add_model(diff)
+    add_diff_arguments(diff)
+
+
+def _add_suggest(commands: _Commands) -> None:
+    suggest = commands.add_parser(
+        "suggest",
+        help="the next best actions over an axis, each tried",
+        description="Try every decision that could come next over an axis, on its "
+        "own, and show the best as tactics with time and memory.",
+    )
+    _add_model(suggest)
+    add_suggest_arguments(suggest)
 
 
 def _add_search(commands: _Commands) -> None:

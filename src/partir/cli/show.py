@@ -10,6 +10,7 @@ from typing import Any
 from partir.api.overview import overview
 from partir.api.partitioned import Partitioned
 from partir.cli.sources import partition_arguments, require_device
+from partir.explain.tallies import Tallies
 from partir.partition.values import Named, Value
 from partir.spmd.printer import tiling_text
 
@@ -32,6 +33,9 @@ def run_show(args: Namespace) -> None:
     if args.memory:
         print()
         print("\n".join(_alive(partitioned, args.memory)))
+    if args.by:
+        print()
+        print(_by(partitioned, args.by))
     if args.core:
         print()
         print(partitioned.core_text())
@@ -48,6 +52,10 @@ def _alive(partitioned: Partitioned, most: int) -> list[str]:
     if rest:
         lines.append(f"{rest:>14,}  {len(alive) - most} more")
     return lines
+
+
+def _by(partitioned: Partitioned, what: str) -> Tallies:
+    return partitioned.by_source() if what == "source" else partitioned.by_scope()
 
 
 def _names(partitioned: Partitioned) -> list[dict[str, Any]]:
@@ -128,6 +136,8 @@ def _as_data(partitioned: Partitioned, args: Namespace) -> dict[str, Any]:
     if args.memory:
         alive = partitioned.estimate.alive_at_peak[: args.memory]
         data["alive_at_peak"] = [asdict(one) for one in alive]
+    if args.by:
+        data[f"by_{args.by}"] = _by(partitioned, args.by).to_json()
     if args.core:
         data["core"] = partitioned.core_text()
     if args.spmd:

@@ -198,12 +198,12 @@ class Changes:
     def named_alike(self, value: int) -> list[int]:
         """Arguments and tags with this one's name but for numbers, and its type."""
         record = self.record
-        type_, stem = record.program.types[value], _stem(record.names.name(value))
+        type_, stem = record.program.types[value], name_stem(record.names.name(value))
         values = {one: name for name, one, _ in self._named}
         found = [
             one
             for one, name in values.items()
-            if _stem(name) == stem and record.program.types[one] == type_
+            if name_stem(name) == stem and record.program.types[one] == type_
         ]
         return found if value in found else [value]
 
@@ -249,5 +249,6 @@ def _needed(
     return patterns if named else {}
 
 
-def _stem(name: str) -> str:
+def name_stem(name: str) -> str:
+    """A name without its numbers: the same in every layer."""
     return re.sub(r"\d+", "*", name)

@@ -12,6 +12,7 @@ from partir.partition.actions import Action
 from partir.partition.state import Origin, State
 from partir.partition.values import Value, Values
 from partir.report.reasons import Reasons
+from partir.report.sharing import Sharing
 from partir.rules.nest import Loop
 from partir.simulate.device.catalogue import devices
 from partir.simulate.device.spec import DeviceSpec
@@ -47,6 +48,9 @@ class ExplainedStep(Protocol):
 
     @property
     def names(self) -> Values: ...  # noqa: D102
+
+    @property
+    def sharing(self) -> Sharing: ...  # noqa: D102
 
     @property
     def setting(self) -> Setting: ...  # noqa: D102
@@ -158,6 +162,11 @@ class Evidence:
         """Where a value is made; nowhere if it is an argument."""
         producer = self.program.producers.get(value)
         return Location() if producer is None else self.program.ops[producer].location
+
+    def collective_source(self, op: Collective) -> Location:
+        """Where a collective belongs: at its reader, else where the value is made."""
+        node = op.cause.producer if op.cause.consumer is None else op.cause.consumer
+        return Location() if node is None else self.node_source(node)
 
     def view(self, value: int) -> Value:
         """A value with the user's dimensions."""

@@ -8,7 +8,6 @@ from typing import Any
 
 from partir.explain.answer import place
 from partir.explain.evidence import Evidence, ExplainedStep
-from partir.explain.finding import Finding
 from partir.explain.moves import why_moved
 from partir.explain.prices import collective_seconds
 from partir.ir.garbage import collection_paused
@@ -79,18 +78,11 @@ def _use(
         finding.tactic,
         None if cause.producer is None else record.node_name(cause.producer),
         None if cause.consumer is None else record.node_name(cause.consumer),
-        collective_source(record, op, finding),
+        record.collective_source(op),
         one.trips * record.spmd.bytes_sent(op),
         one.trips,
         None if seconds is None else seconds.get(op.result, 0.0),
     )
-
-
-def collective_source(record: Evidence, op: Collective, finding: Finding) -> Location:
-    """The line where a collective belongs: its reader's, else its maker's."""
-    if finding.node is not None:
-        return record.node_source(finding.node)
-    return record.value_source(op.cause.value)
 
 
 def _written(record: Evidence, one: NamedCollective, op: Compute) -> CollectiveUse:

@@ -46,7 +46,7 @@ class Trials:
             estimate.seconds,
             estimate.peak_bytes,
             record.spmd.bytes_communicated,
-            sharing(record.spmd).work,
+            record.step.sharing.work,
             asked(record.state, record.spmd),
         )
 

@@ -278,6 +278,17 @@ class Estimate:
         alive = [Alive(name, str(types[v]), types[v].bytes) for v, name in named]
         return tuple(sorted(alive, key=lambda one: -one.bytes))
 
+    @cached_property
+    def made_at_peak(self) -> tuple[tuple[SpmdOp | None, int], ...]:
+        """Bytes alive at the peak by the op that made them; None: an argument."""
+        types, body, peak = self.program.types, self.program.body, self._peak
+        kernels = self._kernels.kernels
+        makers = {v: k.op for k in kernels for v in k.writes}
+        makers |= {v: m for k in kernels for m in k.members for v in m.results}
+        results = [body.results[n] for n in peak.results]
+        alive = [*body.arguments, *peak.copied, *results, *peak.alive]
+        return tuple((makers.get(v), types[v].bytes) for v in alive)
+
     # As text and data
 
     def as_data(self) -> dict[str, Any]:

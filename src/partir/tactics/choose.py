@@ -22,6 +22,7 @@ class Choose:
         name: shown in tables.
         inputs: what goes with it, as `ManualPartition` takes it.
         reason: why, for whoever reads the schedule.
+        expect: what must hold after it, as `partition` takes it.
 
     Example:
         >>> Choose({"%attend/dot_general/0": 1}, axis="M", name="keys gathered").name
@@ -33,6 +34,7 @@ class Choose:
     name: str = "choose"
     inputs: ByPattern[Wish] = field(default_factory=dict)
     reason: str = field(default="", compare=False)
+    expect: Mapping[str, int | float | str] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         """Check what was asked for."""

@@ -25,6 +25,7 @@ class Gathered:
         axis: the mesh axis that is gathered; values that it does not tile are left.
         name: shown in tables; by default made of the axis.
         reason: why, for whoever reads the schedule.
+        expect: what must hold after it, as `partition` takes it.
 
     Example:
         >>> Gathered({"params/**": "keep", "params/embedding": "again"}, axis="B").name
@@ -35,6 +36,7 @@ class Gathered:
     axis: str
     name: str = ""
     reason: str = field(default="", compare=False)
+    expect: Mapping[str, int | float | str] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         """Check what was asked for; fill in the name."""

@@ -89,6 +89,7 @@ class ManualPartition:
         name: shown in tables; by default made of the axis.
         outputs: the same for results, ``out/…``.
         reason: why, for whoever reads the schedule.
+        expect: what must hold after it, as `partition` takes it.
 
     Example:
         >>> ManualPartition({"x": 0, "y": 0}, axis="B", name="BP").name
@@ -100,6 +101,7 @@ class ManualPartition:
     name: str = ""
     outputs: ByPattern[Wish] = field(default_factory=dict)
     reason: str = field(default="", compare=False)
+    expect: Mapping[str, int | float | str] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         """Check the mappings; fill in the name."""

@@ -59,6 +59,7 @@ def _call(kind: str, wishes: Mapping[Any, Any], tactic: Any) -> str:
             f"    axis={_quoted(tactic.axis)},",
             f"    name={_quoted(tactic.name)},",
             *also,
+            *(_mapping("expect=", tactic.expect) if tactic.expect else ()),
             "),",
         ]
     )
