@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from partir.ir.core import Op
-from partir.verify.align import Alignment, Equation
+from partir.verify.align import Alignment
 from partir.verify.classes import Classes
 from partir.verify.layout import Digit, Layout, Unreadable, View, repeated
 from partir.verify.machine import Machine, handler
@@ -112,15 +112,15 @@ def _shown(
 
 def arithmetic(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View] | None:
     """The result of arithmetic on counts, if it counts, too."""
-    if any(machine.term(view).kind != AFFINE for view in views):
+    (type_,) = op.signature.results
+    if type_.dtype[0] not in "iu" or type_.dtype == "i1":
         return None
     run = _ARITHMETIC.get(op.signature.name)
-    (type_,) = op.signature.results
-    if run is None or type_.dtype[0] not in "iu" or type_.dtype == "i1":
+    if run is None or any(machine.term(view).kind != AFFINE for view in views):
         return None
-    labels = tuple(range(len(type_.shape)))
-    equation = Equation("", (labels,) * len(views), (labels,))
-    aligned = Alignment(equation, [view.layout for view in views])
+    rank = len(type_.shape)
+    layouts = [view.layout for view in views]
+    aligned = machine.aligned(layouts, rank, tuple(range(rank)))
     made = run(*_counts(machine, aligned, views))
     return None if made is None else _shown(machine, op, aligned, made)
 
@@ -219,9 +219,9 @@ def _compare(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
 def _decided(machine: Machine, op: Op, views: tuple[View, ...]) -> bool | None:
     if any(machine.term(view).kind != AFFINE for view in views):
         return None
-    labels = tuple(range(len(op.signature.results[0].shape)))
-    equation = Equation("", (labels,) * 2, (labels,))
-    aligned = Alignment(equation, [view.layout for view in views])
+    rank = len(op.signature.results[0].shape)
+    layouts = [view.layout for view in views]
+    aligned = machine.aligned(layouts, rank, tuple(range(rank)))
     low, high = _subtracted(*_counts(machine, aligned, views)).range
     text = op.signature.attrs["comparison_direction"]
     direction = text.rstrip(">").split()[-1]

@@ -33,6 +33,8 @@ def step_past(
 ) -> Step | None:
     """How to move a reduction past the op that made a class; None if it can't be."""
     rule = _RULES.get(term.kind)
+    if term.kind == "reduce":
+        return Step((True,)) if term.attrs == monoid else None
     if monoid == "sum" and rule is not None:
         return rule(classes, term, depends)
     if monoid in ("max", "min") and term.kind == "ordered" and term.attrs == monoid:

@@ -55,6 +55,20 @@ def handler(*names: str) -> Callable[[Handler], Handler]:
     return keep
 
 
+Mover = Callable[[Signature, Layout], Layout]
+MOVERS: dict[str, Mover] = {}
+
+
+def mover(name: str) -> Callable[[Mover], Mover]:
+    """Register an op of one operand that only moves digits."""
+
+    def keep(run: Mover) -> Mover:
+        MOVERS[f"stablehlo.{name}"] = run
+        return run
+
+    return keep
+
+
 class _Plan(NamedTuple):
     """An equation on operands laid out in one way: all but the classes."""
 
@@ -79,6 +93,9 @@ class Machine:
     loops: list[Any] = field(default_factory=list)
     env: dict[int, Known] = field(default_factory=dict)
     _plans: dict[Any, _Plan] = field(default_factory=dict)
+    _moved: dict[tuple[Signature, Layout], Layout] = field(default_factory=dict)
+    _alone: dict[Signature, Sequence[View]] = field(default_factory=dict)
+    _alignments: dict[Any, Alignment] = field(default_factory=dict)
     _equations: dict[Signature, Equation | None] = field(default_factory=dict)
 
     @property
@@ -107,12 +124,7 @@ class Machine:
             if op.kind in _CONTROL:
                 _CONTROL[op.kind](self, index, op)
                 return
-            views = self.read(op.operands)
-            run = HANDLERS.get(op.kind)
-            if run is not None:
-                made = run(self, op, tuple(views))
-            else:
-                made = self.by_equation(op, views)
+            made = self.results(op, self.read(op.operands))
         except Unreadable as error:
             first = error.unknown if isinstance(error, Passed) else None
             made = [first or Unknown(index, str(error))] * len(op.results)
@@ -120,6 +132,27 @@ class Machine:
         for view in made:
             if isinstance(view, View):
                 self.origins.setdefault(view.node, index)
+
+    def results(self, op: Op, views: list[View]) -> Sequence[View]:
+        """What an op makes of views; what depends on no class is computed once."""
+        signature = op.signature
+        kind = signature.kind
+        if kind in MOVERS:
+            (view,) = views
+            key = (signature, view.layout)
+            layout = self._moved.get(key)
+            if layout is None:
+                layout = self._moved[key] = MOVERS[kind](signature, view.layout)
+            return (View(view.node, layout),)
+        run = HANDLERS.get(kind)
+        if run is None:
+            return self.by_equation(op, views)
+        if views:
+            return run(self, op, tuple(views))
+        made = self._alone.get(signature)
+        if made is None:
+            made = self._alone[signature] = run(self, op, ())
+        return made
 
     def by_equation(self, op: Op, views: Sequence[View]) -> list[View]:
         """Run an op by its equation."""
@@ -175,6 +208,23 @@ class Machine:
         found = self._plans.get(key)
         if found is None:
             found = self._plans[key] = _make_plan(equation, layouts, types, swapped)
+        return found
+
+    def aligned(
+        self,
+        operands: Sequence[Layout],
+        rank: int,
+        kept: tuple[int, ...],
+        axes: frozenset[int] = frozenset(),
+    ) -> Alignment:
+        """Operands of one rank side by side, some dimensions and axes bound."""
+        key = (tuple(operands), kept, axes)
+        found = self._alignments.get(key)
+        if found is None:
+            labels = tuple(range(rank))
+            each = tuple(labels if held.local else () for held in operands)
+            equation = Equation("", each, (kept,), bound_axes=axes)
+            found = self._alignments[key] = Alignment(equation, operands)
         return found
 
     def term(self, view: View) -> Term:

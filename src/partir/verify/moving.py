@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from partir.ir.attributes import CONSTRAINT, ints
-from partir.ir.core import Op
+from partir.ir.core import Op, Signature
 from partir.verify.counting import count
 from partir.verify.layout import (
     Digit,
@@ -15,29 +15,24 @@ from partir.verify.layout import (
     reshaped,
     transposed,
 )
-from partir.verify.machine import Machine, handler
+from partir.verify.machine import Machine, handler, mover
 from partir.verify.terms import Term
 
 
-@handler("transpose")
-def _transpose(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
-    (view,) = views
-    permutation = ints(op.signature.attrs["permutation"])
-    return [View(view.node, transposed(view.layout, permutation))]
+@mover("transpose")
+def _transpose(signature: Signature, layout: Layout) -> Layout:
+    return transposed(layout, ints(signature.attrs["permutation"]))
 
 
-@handler("reshape")
-def _reshape(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
-    (view,) = views
-    return [View(view.node, reshaped(view.layout, op.signature.results[0].shape))]
+@mover("reshape")
+def _reshape(signature: Signature, layout: Layout) -> Layout:
+    return reshaped(layout, signature.results[0].shape)
 
 
-@handler("broadcast_in_dim")
-def _broadcast(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
-    (view,) = views
-    dims = ints(op.signature.attrs["broadcast_dimensions"])
-    shape = op.signature.results[0].shape
-    return [View(view.node, broadcast(view.layout, shape, dims))]
+@mover("broadcast_in_dim")
+def _broadcast(signature: Signature, layout: Layout) -> Layout:
+    dims = ints(signature.attrs["broadcast_dimensions"])
+    return broadcast(layout, signature.results[0].shape, dims)
 
 
 @handler("optimization_barrier", CONSTRAINT)

@@ -79,8 +79,10 @@ def _select(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
 
 def _ordered(classes: Classes, node: int) -> int | None:
     """``order(x)`` in place of how it is computed."""
+    if classes.terms[node].dtype not in ("i16", "i32", "i64"):
+        return None
     refs = _operands(classes, node, "select")
-    if refs is None or classes.terms[node].dtype not in ("i16", "i32", "i64"):
+    if refs is None:
         return None
     width = _width(classes.terms[node].dtype)
     end, limit = _number(classes, refs[1]), 1 << (width - 1)

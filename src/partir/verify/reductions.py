@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from partir.ir.attributes import ints
 from partir.ir.core import Op
 from partir.ir.types import TensorType, tensor
-from partir.verify.align import Alignment, Equation
+from partir.verify.align import Equation
 from partir.verify.layout import Unreadable, View
 from partir.verify.machine import Machine, handler
 from partir.verify.monoids import OPS, monoid_of
@@ -15,15 +15,20 @@ from partir.verify.sums import Reduction, reduce, repeated_often, starts_reducti
 
 
 def reduced(
-    machine: Machine, monoid: str, equation: Equation, view: View, shape: Sequence[int]
+    machine: Machine,
+    monoid: str,
+    view: View,
+    kept: tuple[int, ...],
+    shape: Sequence[int],
+    axes: Sequence[int] = (),
 ) -> View:
-    """A value reduced over the labels and axes that an equation binds."""
-    aligned = Alignment(equation, [view.layout])
+    """A value reduced over local dimensions that are not kept, and over axes."""
+    rank = len(view.layout.local)
+    aligned = machine.aligned([view.layout], rank, kept, frozenset(axes))
     (dims,) = aligned.refs
     sizes = {v: aligned.use.sizes[v] for dim in dims for v in dim}
-    made = reduce(
-        machine.classes, Reduction(monoid, view.node, dims, sizes, aligned.bound)
-    )
+    what = Reduction(monoid, view.node, dims, sizes, aligned.bound, bool(axes))
+    made = reduce(machine.classes, what)
     found = repeated_often(machine.classes, made, monoid, aligned.repeats())
     if found is None:
         raise Unreadable(f"a {monoid} of equal values")
@@ -38,11 +43,10 @@ def _reduce(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
     if monoid is None:
         return machine.by_equation(op, views)
     along = ints(signature.attrs["dimensions"])
-    labels = tuple(range(len(signature.operands[0].shape)))
-    kept = tuple(label for label in labels if label not in along)
-    equation = Equation("reduce", (labels,), (kept,))
+    rank = len(signature.operands[0].shape)
+    kept = tuple(dim for dim in range(rank) if dim not in along)
     (type_,) = signature.results
-    made = reduced(machine, monoid, equation, views[0], type_.shape)
+    made = reduced(machine, monoid, views[0], kept, type_.shape)
     if starts_reduction(monoid, machine.term(views[1])):
         return [made]
     return [_joined(machine, monoid, made, views[1], type_)]
@@ -65,6 +69,5 @@ def reduced_over_axes(
     machine: Machine, monoid: str, view: View, axes: Sequence[int], shape: Sequence[int]
 ) -> View:
     """What all devices that differ in `axes` hold, reduced."""
-    labels = tuple(range(len(shape)))
-    equation = Equation("reduce", (labels,), (labels,), bound_axes=frozenset(axes))
-    return reduced(machine, monoid, equation, view, shape)
+    kept = tuple(range(len(shape)))
+    return reduced(machine, monoid, view, kept, shape, axes)

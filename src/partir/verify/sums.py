@@ -39,6 +39,7 @@ class Reduction(NamedTuple):
     dims: Dims
     sizes: Mapping[Variable, int]
     bound: frozenset[Variable]
+    moves: bool = True  # inwards, past what is linear
 
     @property
     def used(self) -> frozenset[Variable]:
@@ -61,7 +62,7 @@ def reduce(classes: Classes, what: Reduction) -> Made:
     direct = _bind(classes, term, what)
     if direct is not None and classes.in_source(direct.node):
         return direct
-    if direct is None or what.monoid == "sum":
+    if what.moves and (direct is None or what.monoid == "sum"):
         pushed = _push(classes, term, what)
         if pushed is not None and (direct is None or classes.in_source(pushed.node)):
             return pushed
@@ -157,7 +158,8 @@ def _push(classes: Classes, term: Term, what: Reduction) -> Made | None:
     if any(v in what.bound for dim in what.dims[free:] for v in dim):
         return None
     refs, own = inside(term, what.dims, (what.node, "inside"))
-    depends = [any(v in what.used for dim in dims for v in dim) for _, dims in refs]
+    used = what.used
+    depends = [any(v in used for dim in dims for v in dim) for _, dims in refs]
     step = step_past(classes, term, what.monoid, depends)
     if step is None:
         return None
@@ -173,13 +175,14 @@ def _inner(
 ) -> tuple[int, Dims]:
     """An operand, reduced."""
     sizes = {v: use.sizes[v] for dim in dims for v in dim}
-    missing = what.used - frozenset(sizes)
-    inner = reduce(classes, Reduction(what.monoid, node, dims, sizes, what.used))
+    used = what.used
+    missing = used - frozenset(sizes)
+    inner = reduce(classes, Reduction(what.monoid, node, dims, sizes, used))
     for variable in missing:
         found = repeated_often(classes, inner, what.monoid, what.sizes[variable])
         assert found is not None, what.monoid
         inner = found
-    where = {v: at for v, at in inner.where.items() if v not in what.used}
+    where = {v: at for v, at in inner.where.items() if v not in used}
     return inner.node, dims_of(where, len(classes.terms[inner.node].dims))
 
 
@@ -191,7 +194,8 @@ def _rebuilt(
     use: Use,
     what: Reduction,
 ) -> Made:
-    kept = {v: role for v, role in use.roles.items() if v not in what.used}
+    used = what.used
+    kept = {v: role for v, role in use.roles.items() if v not in used}
     use = Use(use.sizes, kept, use.specials)
     return classes.make(
         term, refs, use, what.dims[len(term.free) :], commutes=step.commutes

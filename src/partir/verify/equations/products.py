@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from partir.ir.attributes import fields, integer
 from partir.ir.core import Signature
 from partir.verify.align import Equation, Label
@@ -50,9 +52,18 @@ def _convolution(signature: Signature) -> Equation:
     if not plain:
         special += ["b", "f", "o", "i"]
         out = [f"new {label}" if isinstance(label, str) else label for label in out]
-    key = rest(attrs, "dimension_numbers")
+    key = rest(_said(attrs), "dimension_numbers")
     operands, results = (tuple(x), tuple(y)), (tuple(out),)
     return Equation(signature.kind, operands, results, key, tuple(special))
+
+
+def _said(attrs: Mapping[str, str]) -> dict[str, str]:
+    """Attributes without those that say what holds without them, too."""
+    return {
+        name: text
+        for name, text in attrs.items()
+        if not (name == "window_reversal" and "true" not in text)
+    }
 
 
 def _numbers(text: str) -> list[list[str]]:
