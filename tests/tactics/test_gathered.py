@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import Array
+from jax import Array, lax
 
 import partir
 from benchmarks.models import transformer
@@ -112,3 +112,56 @@ def test_what_the_axis_does_not_tile_is_left() -> None:
     (action,) = done.steps[-1].actions
     assert action.kind == "skip"
     assert "never gathered" in action.reason
+
+
+# Loops
+
+
+def shared(x: Array, w: Array) -> Array:
+    def loss(w: Array) -> Array:
+        steps = lax.scan(lambda h, _: (jnp.tanh(h @ w[0]), None), x, None, length=6)
+        return jnp.sum(steps[0])
+
+    return jax.grad(loss)(w)
+
+
+def stacked(x: Array, w: Array) -> Array:
+    def loss(w: Array) -> Array:
+        return jnp.sum(lax.scan(lambda h, one: (jnp.tanh(h @ one), None), x, w)[0])
+
+    return jax.grad(loss)(w)
+
+
+def nested(x: Array, w: Array) -> Array:
+    def step(h: Array, _: None) -> tuple[Array, None]:
+        return lax.scan(lambda h, one: (jnp.tanh(h @ one), None), h, w)
+
+    return lax.scan(step, x, None, length=3)[0]
+
+
+def branches(x: Array, w: Array) -> Array:
+    def layer(h: Array, one: Array) -> tuple[Array, None]:
+        way = h.sum() > 0
+        return lax.cond(way, lambda: jnp.tanh(h @ one), lambda: h), None
+
+    return lax.scan(layer, x, w)[0]
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize(
+    ("fn", "again", "once"),
+    [(shared, 12, 1), (stacked, 12, 1), (nested, 18, 1), (branches, 6, 1)],
+)
+def test_what_loops_read_is_gathered_before_them(
+    fn: Any, again: int, once: int
+) -> None:
+    """A whole stack, or what all iterations share: once, for all loops."""
+    rng, counts = np.random.default_rng(0), {}
+    args = rng.normal(size=(8, 8)), rng.normal(size=(6, 8, 8))
+    shards = partir.ManualPartition({"w": 1}, axis="B", name="Z3")
+    for how in ("again", "keep"):
+        schedule = [BATCH, shards, kept(how, "w")]
+        done = partir.partition(fn, {"B": 4}, schedule, args=args)
+        counts[how] = done.collectives["all_gather"]
+    assert counts == {"again": again, "keep": once}
+    np.testing.assert_allclose(done.compile()(*args), jax.jit(fn)(*args), rtol=1e-9)

@@ -105,6 +105,14 @@ def changes_form(nest: Nest) -> bool:
     return nest.signature.kind in _FORMS
 
 
+_PARTS = {"stablehlo.dynamic_slice", "stablehlo.slice"}
+
+
+def takes_part(nest: Nest) -> bool:
+    """Whether the result is one part of the operand, as it lies there."""
+    return nest.signature.kind in _PARTS
+
+
 PASSED_ON = frozenset({CONSTRAINT})
 """Ops whose result is the operand itself, so that nothing has to be computed."""
 

@@ -23,7 +23,7 @@ from partir.rules.traits import PASSED_ON, Role, role_of
 from partir.spmd.delay_sums import Delays
 from partir.spmd.reshard import joinable, plan
 from partir.spmd.reshard_steps import ReshardStep, cost
-from partir.spmd.wishes import base_of
+from partir.spmd.wishes import base_of, is_looped
 
 _MADE_AGAIN = (Role.CHEAP, Role.VIEW)
 _DEPTH = 8  # how many ops ahead are looked at
@@ -62,8 +62,10 @@ class Narrowest:
         """Of a program in these loops; what waits for a sum is left as it is."""
         self.graph, self.mesh = state.graph, state.mesh
         self.program = state.graph.program
-        gathers = state.gathers.items()
-        self._kept = {value for (_, value), how in gathers if how == "keep"}
+        self._kept: dict[int, frozenset[str]] = {}
+        for (axis, value), how in state.gathers.items():
+            if how == "keep":
+                self._kept[value] = self._kept.get(value, frozenset()) | {axis}
         self.nests, self.tilings = delays.nests, delays.tilings
         self.fixed: Mapping[int, object] = delays.values
         self._ways: dict[tuple[int, Tiling], Way] = {}
@@ -97,6 +99,8 @@ class Narrowest:
         if have == want:
             return Way(0.0, None)
         moved = bytes_between(self.program.types[value], have, want, self.mesh)
+        if self._kept and self._is_kept_outside(value, want):
+            return Way(moved, self._made_again(value, want))
         return self._again(value, want, moved)
 
     def made_at_home(self, value: int, made: Tiling) -> Nest | None:
@@ -107,13 +111,10 @@ class Narrowest:
 
     def _again(self, value: int, want: Tiling, moved: float) -> Way:
         """A value made in a tiling of operands in theirs, if fewer bytes move."""
-        producer = self.program.producers.get(value)
-        if not moved or producer is None or value in self.fixed:
+        nest = self._made_again(value, want) if moved else None
+        if nest is None:
             return Way(moved, None)
-        op = self.program.ops[producer]
-        nest = None if op.regions else made_in(op.signature, want, self.mesh)
-        if nest is None or not self.fixed.keys().isdisjoint(op.operands):
-            return Way(moved, None)
+        op = self.program.ops[self.program.producers[value]]
         again = 0.0
         for operand, need in zip(op.operands, nest.needs, strict=True):
             again += self.way(operand, need).bytes
@@ -122,10 +123,32 @@ class Narrowest:
         return Way(again, nest)
 
     def _is_kept(self, value: int) -> bool:
-        """Whether it is another form of what is kept once it is gathered."""
+        """Whether it is another form, or a part, of what is kept once gathered."""
         if not self._kept or value in self._kept:
             return False
         return base_of(self.program, value) in self._kept
+
+    def _made_again(self, value: int, want: Tiling) -> Nest | None:
+        """Loops that make a value in a tiling, if it can be made again."""
+        producer = self.program.producers.get(value)
+        if producer is None or value in self.fixed:
+            return None
+        op = self.program.ops[producer]
+        if op.regions or not self.fixed.keys().isdisjoint(op.operands):
+            return None
+        return made_in(op.signature, want, self.mesh)
+
+    def _is_kept_outside(self, value: int, want: Tiling) -> bool:
+        """Whether loops make it of what is gathered once, before them, and kept."""
+        base = base_of(self.program, value)
+        if base == value or base not in self._kept:
+            return False
+        shape, have = self.program.types[value].shape, self.tilings[value]
+        gathered = all(
+            step.kind == "all_gather" and self._kept[base].issuperset(step.axes)
+            for step in steps_between(shape, have, want, self.mesh)
+        )
+        return gathered and is_looped(self.program, self.owners, value, base)
 
     # Results moved instead of operands
 

@@ -14,6 +14,7 @@ from itertools import groupby
 from partir.ir.core import Program
 from partir.rules.identities import SCATTERED, UNREAD, cites
 from partir.spmd.gathers import merge_gathers
+from partir.spmd.hoist import hoist_kept_gathers
 from partir.spmd.narrow_windows import narrow_windows
 from partir.spmd.program import (
     SLICE,
@@ -140,6 +141,7 @@ PASSES: tuple[Pass, ...] = (
     scatter_reduced_slices,
     merge_sums,
     scatter_reduced_slices,  # slices that a merged sum now stands before
+    hoist_kept_gathers,
     merge_gathers,
     tie_repeated_gathers,
 )

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from partir.ir.core import Program
+from partir.ir.trips import trip_count
 from partir.partition.state import Gathers
 from partir.rules.nest import nest_of
-from partir.rules.traits import changes_form
+from partir.rules.traits import changes_form, takes_part
 
 
 def base_of(program: Program, value: int) -> int:
-    """The value that this one is another form of: converted, transposed, reshaped."""
+    """The value that this one is another form of, or a part.
+
+    Converted, transposed, reshaped; one layer of a stack.
+    """
     while (producer := program.producers.get(value)) is not None:
         op = program.ops[producer]
-        if op.regions or not changes_form(nest_of(op.signature)):
+        nest = nest_of(op.signature)
+        if op.regions or not (changes_form(nest) or takes_part(nest)):
             return value
         value = op.operands[0]
     return value
@@ -26,3 +33,19 @@ def wish_of(
         return None
     said = {gathers.get((axis, base_of(program, value))) for axis in axes}
     return said.pop() if len(said) == 1 else None
+
+
+def is_looped(
+    program: Program, owners: Mapping[int, int], value: int, base: int
+) -> bool:
+    """Whether a loop stands around a value and not around its base.
+
+    What it repeats with the base can be done before it.
+    """
+    makers = program.producers
+    around, end = owners.get(makers[value]), owners.get(makers.get(base, -1))
+    while around is not None and around != end:
+        if trip_count(program, around) != 1:
+            return True
+        around = owners.get(around)
+    return False
