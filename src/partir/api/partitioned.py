@@ -35,6 +35,7 @@ from partir.mesh import Mesh
 from partir.partition.actions import Partition
 from partir.partition.core_text import core_text
 from partir.partition.patterns import Pattern
+from partir.report.chakra import ChakraTraces
 from partir.report.replicated import ReplicatedOp, find_replicated
 from partir.rules.nest import Tiling
 from partir.simulate.device.lookup import DeviceLike
@@ -220,6 +221,21 @@ class Partitioned:
         spmd = self.spmd
         return prove(self.program, text, self.mesh, spmd.in_tilings, spmd.out_tilings)
 
+    def chakra(self) -> ChakraTraces:
+        """Chakra execution traces of the simulated step: ``.rank(0)`` is a file."""
+        return ChakraTraces(self.estimate)
+
+    def specs_json(self) -> dict[str, Any]:
+        """Mesh and layouts as data: axes of each dimension, for other tools."""
+        ports = self.program.arguments, self.program.results
+        flat = self._in_flat, self._out_flat
+        arguments, results = (
+            {p.name: list(map(_axes, s)) for p, s in zip(names, specs, strict=True)}
+            for names, specs in zip(ports, flat, strict=True)
+        )
+        mesh = dict(self.mesh.axes)
+        return {"mesh": mesh, "arguments": arguments, "results": results}
+
     # As a schedule
 
     def schedule(self) -> Schedule:
@@ -399,6 +415,13 @@ class Partitioned:
             tuple(jax_struct(t) for t in types),
             self._in_uneven,
         )
+
+
+def _axes(entry: Any) -> list[str]:
+    """Axes of one entry of a PartitionSpec."""
+    if entry is None:
+        return []
+    return [entry] if isinstance(entry, str) else list(entry)
 
 
 def _spec(tiling: Tiling, port: Port) -> PartitionSpec:

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from partir import __version__
 from partir.cli.calibrate import add_calibrate
+from partir.cli.completion import add_completion_arguments
 from partir.cli.demo import run_demo
 from partir.cli.devices import add_devices
 from partir.cli.diff import add_diff_arguments
@@ -91,6 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     add_devices(commands)
     add_calibrate(commands)
     add_fuzz(commands)
+    _add_completion(commands)
     return parser
 
 
@@ -180,6 +182,16 @@ def _add_suggest(commands: _Commands) -> None:
     add_suggest_arguments(suggest)
 
 
+def _add_completion(commands: _Commands) -> None:
+    completion = commands.add_parser(
+        "completion",
+        help="a script that completes commands and options in your shell",
+        description="Print a script for a shell: source it, or put it where the shell "
+        "looks for completions.",
+    )
+    add_completion_arguments(completion, commands.choices)
+
+
 def _add_search(commands: _Commands) -> None:
     search = commands.add_parser(
         "search",
@@ -202,9 +214,10 @@ def _add_export(commands: _Commands) -> None:
     _add_model(export)
     export.add_argument(
         "--to",
-        choices=["stablehlo", "perfetto"],
+        choices=["stablehlo", "perfetto", "chakra", "specs"],
         default="stablehlo",
-        help="the program, or its simulated timeline as a trace (with --device)",
+        help="the program; with --device, its simulated timeline as a trace or as "
+        "Chakra execution traces, a file for each rank; layouts as JSON",
     )
     export.add_argument(
         "-o", "--output", default="-", help="file to write (- for standard output)"

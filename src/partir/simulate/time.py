@@ -91,11 +91,19 @@ class Clock:
                 COMMUNICATION if kernel.members and self.overlap else COMPUTE,
                 start,
                 seconds,
-                self.events(self._inside(kernel)[0][-1]) if kernel.inner else (),
-                kernel.members,
+                self._inner_events(kernel) if kernel.inner else (),
+                kernel,
             )
             for kernel, start, seconds in triples
         )
+
+    def _inner_events(self, kernel: Kernel) -> tuple[Event, ...]:
+        """Those of one iteration: a loop's condition, then its body."""
+        made, offset = list[Event](), 0.0
+        for run in self._inside(kernel)[0]:
+            made += [e._replace(start=e.start + offset) for e in self.events(run)]
+            offset += run.seconds
+        return tuple(made)
 
     # One kernel
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import Any, NamedTuple
 
+from partir.simulate.kernels.kernel import Kernel
 from partir.spmd.program import Collective, SpmdOp, SpmdProgram
 
 _STREAMS = {"compute": 1, "communication": 2}
+_MODULES = 3  # a thread that shows module paths
 
 
 class Event(NamedTuple):
     """An op or a collective: its stream, start and duration in seconds.
 
-    `inner` are the events of one iteration, if it is a loop; `members` are the
-    collectives that are done at once.
+    `inner` are the events of one iteration, if it is a loop.
     """
 
     op: SpmdOp
@@ -23,7 +25,12 @@ class Event(NamedTuple):
     start: float
     seconds: float
     inner: tuple[Event, ...] = ()
-    members: tuple[Collective, ...] = ()
+    kernel: Kernel | None = None
+
+    @property
+    def members(self) -> tuple[Collective, ...]:
+        """Collectives that are done at once."""
+        return () if self.kernel is None else self.kernel.members
 
 
 def event_name(program: SpmdProgram, event: Event) -> str:
@@ -44,11 +51,24 @@ def event_source(program: SpmdProgram, event: Event) -> str:
     return str(ops[event.op.node].location)
 
 
+def event_scope(program: SpmdProgram, event: Event) -> str:
+    """The module path of an event's op, or of a collective's reader or maker."""
+    node = _node(event)
+    return "" if node is None else program.program.ops[node].location.scope
+
+
+def _node(event: Event) -> int | None:
+    if not isinstance(event.op, Collective):
+        return event.op.node
+    cause = event.op.cause
+    return cause.producer if cause.consumer is None else cause.consumer
+
+
 def perfetto(program: SpmdProgram, events: Iterable[Event], title: str) -> str:
     """The timeline in the Chrome trace format, which Perfetto opens.
 
-    One process, a thread for each stream; times are microseconds. Within a loop one
-    iteration is shown, nested in the loop's own event.
+    One process, a thread for each stream and one for module paths; times are
+    microseconds. Within a loop one iteration is shown, nested in the loop's own event.
     """
     entries: list[dict[str, Any]] = [
         {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": title}}
@@ -61,19 +81,41 @@ def perfetto(program: SpmdProgram, events: Iterable[Event], title: str) -> str:
             "tid": number,
             "args": {"name": name},
         }
-        for name, number in _STREAMS.items()
+        for name, number in {**_STREAMS, "modules": _MODULES}.items()
     ]
+    events = tuple(events)
     entries += _entries(program, events, 0.0)
+    entries += _modules(program, events)
     return json.dumps({"traceEvents": entries, "displayTimeUnit": "ns"}, indent=0)
 
 
 def _facts(program: SpmdProgram, event: Event) -> dict[str, Any]:
     """Where an event comes from; of collectives also their names."""
     facts: dict[str, Any] = {"source": event_source(program, event)}
+    if scope := event_scope(program, event):
+        facts["scope"] = scope
     if event.members:
         ids = program.collective_ids
         facts["ids"] = [ids[one.result] for one in event.members if one.result in ids]
     return facts
+
+
+def _modules(program: SpmdProgram, events: Iterable[Event]) -> Iterator[dict[str, Any]]:
+    """What is computed one after another in one module, as one slice."""
+    computed = [e for e in events if e.stream == "compute" and e.seconds]
+    for scope, group in groupby(computed, lambda event: event_scope(program, event)):
+        run = list(group)
+        if scope:
+            start, end = run[0].start, run[-1].start + run[-1].seconds
+            yield {
+                "ph": "X",
+                "name": scope,
+                "cat": "module",
+                "pid": 1,
+                "tid": _MODULES,
+                "ts": start * 1e6,
+                "dur": (end - start) * 1e6,
+            }
 
 
 def _entries(
