@@ -328,7 +328,9 @@ def test_conversions_move_past_gathers() -> None:
 
     x = edges("float64", 0).reshape(-1) * 100.0
     record = check(converted, {"x": 0}, np.where(np.isnan(x), 1e30, x))
-    assert record.collectives["all_gather"] == 2 * len(types.split())
+    # What all sorts of the first kind read is gathered once, wide; of the second kind,
+    # each in its narrow type.
+    assert record.collectives["all_gather"] == 1 + len(types.split())
 
 
 @pytest.mark.identity("pieces")

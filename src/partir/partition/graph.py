@@ -20,6 +20,7 @@ from partir.partition.scanned_dims import (
 )
 from partir.rules.elementwise import TIE
 from partir.rules.nest import nest_of
+from partir.rules.user import require_rules_fit
 
 
 class Order(NamedTuple):
@@ -34,6 +35,7 @@ class Graph:
 
     def __init__(self, program: Program) -> None:
         """Number the nodes and index values to the nodes next to them."""
+        require_rules_fit(program)  # before one is asked: it would not say where it is
         self.program = program
         types = program.types
         self.signatures: list[Signature] = [op.signature for op in program.ops]

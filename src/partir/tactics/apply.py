@@ -8,7 +8,6 @@ from partir.ir.garbage import collection_paused
 from partir.partition.actions import Action, Partition
 from partir.partition.model_decisions import ModelDecisions, has_decisions
 from partir.partition.state import State
-from partir.rules.user import require_rules_fit
 from partir.tactics.schedule import Schedule, Tactic, tactic_name
 
 
@@ -29,7 +28,6 @@ def apply_schedule(schedule: Schedule, partition: Partition) -> list[Applied]:
 
     At least one record comes back. A tactic that raises leaves nothing behind.
     """
-    require_rules_fit(partition.program)
     model = [ModelDecisions()] if has_decisions(partition) else []
     records: list[Applied] = []
     for number, tactic in enumerate([*model, *schedule.flat()]):
