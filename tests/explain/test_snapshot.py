@@ -45,7 +45,7 @@ def test_nothing():
 def run(folder: Path, *flags: str) -> tuple[int, str]:
     paths = {str(Path(package.__file__).parents[1]) for package in (partir_pytest,)}
     env = os.environ | {"PYTHONPATH": os.pathsep.join([*paths, str(folder)])}
-    command = [sys.executable, "-m", "pytest", "-p", "partir_pytest", "-q", *flags]
+    command = [sys.executable, "-m", "pytest", "-q", *flags]
     command += ["-p", "no:cacheprovider", "-p", "no:hypothesispytest"]
     done = subprocess.run(
         command, cwd=folder, env=env, capture_output=True, text=True, check=False
