@@ -31,7 +31,8 @@ class Help:
 class Question:
     """What is asked of which partition, and what the answer must hold.
 
-    `ask` is a name; or a kind of collective and the name of the value that it moves.
+    `ask` is a name; or a kind of collective and the name of the value that it moves,
+    of which "any" is the first.
     `line` is a piece of the line of code that the answer must point to.
     """
 

@@ -9,9 +9,11 @@ from typing import Any
 
 from partir.ir.source import Location
 from partir.report.table import bytes_text, seconds_text
+from partir.tactics.manual import ManualPartition
 from partir.tactics.schedule import tactic_text
 
 _MOST_LINKS = 6  # of a chain that is printed
+_MOST_REMEDIES = 3  # that are printed
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,21 +133,36 @@ class Remedy:
     replaces: str | None
     before: StepFigures
     after: StepFigures
+    words: str = ""  # what is done, if its action and target alone don't tell
 
     def __str__(self) -> str:
         """What to do, where, and what it changes."""
-        return f"{self.title}: {self.effect}\n{_indented(tactic_text(self.tactic))}"
+        said = f"{self.title}: {self.effect}"
+        if self.drops:
+            return said
+        return f"{said}\n{_indented(tactic_text(self.tactic))}"
+
+    @property
+    def drops(self) -> bool:
+        """Whether nothing is left of the tactic that it replaces."""
+        tactic = self.tactic
+        return isinstance(tactic, ManualPartition) and not (
+            tactic.inputs or tactic.outputs
+        )
 
     @property
     def title(self) -> str:
         """What is done."""
-        if self.replaces is not None:
+        if self.drops:
+            where = f'so that nothing is left of "{self.replaces}"'
+        elif self.replaces is not None:
             where = f'in place of "{self.replaces}"'
         elif self.position == len(self.schedule) - 1:
             where = "after the last tactic"
         else:
             where = f"as tactic {self.position}"
-        return f"{_ACTIONS[self.action].format(self.target, self.dim)}, {where}"
+        done = self.words or _ACTIONS[self.action].format(self.target, self.dim)
+        return f"{done}, {where}"
 
     @property
     def effect(self) -> str:
@@ -160,6 +177,7 @@ class Remedy:
     def to_json(self) -> dict[str, Any]:
         """As data; the tactic as text."""
         return {
+            "title": self.title,
             "action": self.action,
             "target": self.target,
             "dim": self.dim,
@@ -262,10 +280,10 @@ class Explanation:
         if not self.remedies:
             nothing = "as it was asked for" if self.cause in _FINE else "none found"
             return [f"  remedy: {nothing}"]
-        lines = []
-        for remedy in self.remedies:
-            lines += ["  remedy: " + str(remedy).replace("\n", "\n  ")]
-        return lines
+        shown = self.remedies[:_MOST_REMEDIES]
+        lines = ["  remedy: " + str(one).replace("\n", "\n  ") for one in shown]
+        more = len(self.remedies) - len(shown)
+        return [*lines, f"  remedy: … and {more} more: .remedies"] if more else lines
 
 
 _FINE = ("asked", "propagated", "completed")

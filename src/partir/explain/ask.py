@@ -14,7 +14,7 @@ from partir.explain.finding import Finding
 from partir.explain.lines import explain_line
 from partir.explain.moves import why_moved
 from partir.explain.peak import PEAK, explain_peak
-from partir.explain.prices import collective_seconds, price_of
+from partir.explain.prices import price_of
 from partir.explain.remedies import for_collective, for_whole
 from partir.explain.wholes import why_whole
 from partir.ir.garbage import collection_paused
@@ -179,7 +179,7 @@ def explain_collective(record: Evidence, name: str) -> Explanation:
         chain=_value_chain(record, finding, op.cause.value),
         against=_other_side(record, finding),
         stopped_at=halt,
-        cost=price_of(record, name, collective_seconds(record.estimate)),
+        cost=price_of(record, name),
         find=lambda: for_collective(record, op, finding),
     )
 

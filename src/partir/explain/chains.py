@@ -61,6 +61,19 @@ def supporter_of(
         and order.get((axis, one), before) < before
         and (loop is None or loop.factor.dim(position) == state.homes[axis][one])
     ]
+    return min(found)[1] if found else _detoured(record, axis, node, before)
+
+
+def _detoured(record: Evidence, axis: str, node: int, before: int) -> int | None:
+    """The operand that completion led through a node along another dimension."""
+    state, order = record.state, record.order
+    if (axis, node) in record.step.state.node_origins:  # a tactic led there
+        return None
+    found = [
+        (order[axis, one], one)
+        for one in state.graph.operands[node]
+        if state.homes[axis][one] >= 0 and order.get((axis, one), before) < before
+    ]
     return min(found)[1] if found else None
 
 

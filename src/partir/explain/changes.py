@@ -9,7 +9,7 @@ from typing import Any
 
 from partir.explain.chains import root_of
 from partir.explain.evidence import Evidence
-from partir.explain.finding import Finding, outside
+from partir.explain.finding import Finding, along_text, outside
 from partir.explain.trial import Change
 from partir.partition.patterns import matcher
 from partir.partition.values import Named
@@ -76,7 +76,8 @@ class Changes:
                 ops = {p.pattern: number for p in loop_patterns(record.program, loops)}
                 tactic = Choose(ops, axis, f"choose over {axis}")
                 target = ", ".join(ops)
-                yield Change("choose", target, number, tactic, position)
+                words = f"let {target} loop {along_text(record, node, factor)}"
+                yield Change("choose", target, number, tactic, position, words=words)
 
     # Of what nobody decided
 
@@ -99,15 +100,13 @@ class Changes:
         yield Change("spread", stem, None, tactic, self.last)
 
     def kept(self, axis: str, value: int) -> Iterator[Change]:
-        """One gather for all readers of a value."""
-        group = [
-            one
-            for one in self.named_alike(value)
-            if self.record.state.homes[axis][one] >= 0
-        ]
-        for pattern in self._patterns(group, "keep"):
-            tactic = Gathered({pattern: "keep"}, axis)
-            yield Change("keep", pattern, None, tactic, self.last)
+        """One gather for all readers of a value, or of what it is a slice of."""
+        for whole in dict.fromkeys((value, root_of(self.record, axis, value))):
+            homes = self.record.state.homes[axis]
+            group = [one for one in self.named_alike(whole) if homes[one] >= 0]
+            for pattern in self._patterns(group, "keep"):
+                tactic = Gathered({pattern: "keep"}, axis)
+                yield Change("keep", pattern, None, tactic, self.last)
 
     # Parts of them
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
+from partir.explain.link_seconds import collective_seconds
 from partir.ir.core import Program
 from partir.ir.source import Location
 from partir.partition.actions import Action
@@ -99,6 +100,11 @@ class Evidence:
         known = setting.device is not None
         return self.step.estimate if known else setting.estimate(self.spmd, self.device)
 
+    @cached_property
+    def collective_seconds(self) -> dict[int, float]:
+        """Seconds of each collective in a step, by the value that it makes."""
+        return collective_seconds(self.estimate)
+
     # Decisions
 
     @cached_property
@@ -130,9 +136,9 @@ class Evidence:
         return any(one.node == node for one in self.step.state.conflicts[axis])
 
     def reasons(self, axis: str) -> Reasons:
-        """Reasons in words, on one axis."""
+        """Reasons in words, on one axis; advice only comes from what was tried."""
         if axis not in self._reasons:
-            made = Reasons(self.state, self.names, self.tactics, axis)
+            made = Reasons(self.state, self.names, self.tactics, axis, advice=False)
             self._reasons[axis] = made
         return self._reasons[axis]
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from partir.explain.answer import Halt
 from partir.explain.evidence import Evidence
 from partir.report.stops import Stop
-from partir.rules.nest import UNDECIDED, WHOLE, Nest, nest_of
+from partir.rules.factor import Factor
+from partir.rules.nest import UNDECIDED, WHOLE, Loop, Nest, nest_of
 from partir.rules.registry import has_rule
 
 
@@ -106,3 +107,29 @@ def latest_tactic(record: Evidence, axis: str, values: tuple[int, ...]) -> str |
     """Name of the last of the tactics that decided these values."""
     origins = [o for v in values if (o := record.origin(axis, v)) is not None]
     return record.tactic(max(origins, key=lambda o: o.step)) if origins else None
+
+
+def supporters(record: Evidence, axis: str, node: int, loop: Loop) -> list[int]:
+    """Values that lie along a node's loop."""
+    state = record.state
+    values = state.graph.operands[node] + state.graph.results[node]
+    return [
+        value
+        for position, value in enumerate(values)
+        if loop.factor.dim(position) == state.homes[axis][value] >= 0
+    ]
+
+
+def along_text(record: Evidence, node: int, factor: Factor) -> str:
+    """Along which dimension of what a loop over a factor runs, in words."""
+    graph = record.state.graph
+    operands = graph.operands[node]
+    for number, dim in enumerate(factor.results):
+        if dim is not None:
+            value = graph.results[node][number]
+            return f"along dimension {record.outer(value, dim)} of its result"
+    for position, dim in enumerate(factor.operands):
+        if dim is not None:
+            name = record.names.name(operands[position])
+            return f"along dimension {record.outer(operands[position], dim)} of {name}"
+    return "along no dimension"

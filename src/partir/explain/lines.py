@@ -7,6 +7,7 @@ from collections.abc import Callable
 from partir.errors import PartitionError, nearest
 from partir.explain.answer import Explanation, Price
 from partir.explain.evidence import Evidence
+from partir.explain.prices import price_of
 from partir.explain.wholes import why_whole
 from partir.ir.source import Location
 
@@ -27,17 +28,18 @@ def explain_line(
     }
     if not nodes:
         raise PartitionError(_nothing(record, file, line))
-    found = [
-        collective(record, name)
-        for name, (op, _) in record.collectives.items()
+    here = {
+        name: trips * record.spmd.bytes_sent(op)
+        for name, (op, trips) in record.collectives.items()
         if nodes.intersection((op.cause.producer, op.cause.consumer))
-    ]
+    }
     subject = f"{file}:{line}"
-    if not found:
+    if not here:
         return _without(record, subject, nodes)
-    found.sort(key=lambda one: -(one.cost.bytes if one.cost else 0))
-    first, prices = found[0], [one.cost for one in found if one.cost]
-    count = f"{len(found)} collectives" if len(found) > 1 else "one collective"
+    largest = sorted(here, key=lambda name: -here[name])[:_MOST]
+    first, *others = [collective(record, name) for name in largest]
+    count = f"{len(here)} collectives" if len(here) > 1 else "one collective"
+    prices = [price_of(record, name) for name in here]
     return Explanation(
         subject,
         "line",
@@ -50,7 +52,7 @@ def explain_line(
         against=first.against,
         stopped_at=first.stopped_at,
         cost=_total(prices),
-        others=tuple(found[1:_MOST]),
+        others=tuple(others),
         find=lambda: first.remedies,
     )
 

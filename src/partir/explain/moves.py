@@ -8,10 +8,12 @@ from partir.explain.evidence import Evidence
 from partir.explain.finding import (
     Finding,
     along,
+    along_text,
     kept_whole,
     latest_tactic,
     outside,
     stuck,
+    supporters,
 )
 from partir.explain.wholes import node_tactic, summed
 from partir.rules.factor import JOIN
@@ -117,7 +119,7 @@ def _wanted(record: Evidence, axis: str, op: Collective, node: int) -> Finding:
     cause = _disagreement(record, axis, node, value)
     tactic = _later(record, axis, value, node)
     text = _differ(record, axis, op, node, loop, cause)
-    others = tuple(v for v in (value, *_supporters(record, axis, node, loop)))
+    others = tuple(v for v in (value, *supporters(record, axis, node, loop)))
     return Finding(cause, axis, text, node, tactic, tuple(dict.fromkeys(others)))
 
 
@@ -141,17 +143,6 @@ def _disagreement(record: Evidence, axis: str, node: int, value: int) -> str:
     return cause
 
 
-def _supporters(record: Evidence, axis: str, node: int, loop: Loop) -> list[int]:
-    """Values that lie along a node's loop."""
-    state = record.state
-    values = state.graph.operands[node] + state.graph.results[node]
-    return [
-        value
-        for position, value in enumerate(values)
-        if loop.factor.dim(position) == state.homes[axis][value] >= 0
-    ]
-
-
 def _later(record: Evidence, axis: str, value: int, node: int) -> str | None:
     """The tactic since which a value and a node's loop disagree."""
     origins = [record.origin(axis, value), record.state.node_origins.get((axis, node))]
@@ -168,7 +159,9 @@ def _differ(
     if home >= 0:
         since = _since(latest_tactic(record, axis, (value,)))
         lies = f"{name} is tiled on dimension {record.outer(value, home)}{since}"
-    runs = _along_text(record, node, loop) + _since(node_tactic(record, axis, node))
+    runs = along_text(record, node, loop.factor) + _since(
+        node_tactic(record, axis, node)
+    )
     reader = record.node_name(node)
     if cause == "no_loop":
         return (
@@ -181,20 +174,6 @@ def _differ(
             f'{name} over "{axis}", whose size does not divide it; it loops {runs}'
         )
     return f'over "{axis}", {lies}, and {reader} loops {runs}'
-
-
-def _along_text(record: Evidence, node: int, loop: Loop) -> str:
-    graph = record.state.graph
-    operands = graph.operands[node]
-    for number, dim in enumerate(loop.factor.results):
-        if dim is not None:
-            value = graph.results[node][number]
-            return f"along dimension {record.outer(value, dim)} of its result"
-    for position, dim in enumerate(loop.factor.operands):
-        if dim is not None:
-            name = record.names.name(operands[position])
-            return f"along dimension {record.outer(operands[position], dim)} of {name}"
-    return "along no dimension"
 
 
 def _at_home(record: Evidence, axis: str, op: Collective) -> Finding:

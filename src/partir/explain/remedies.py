@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import islice
+from itertools import chain, islice
 
 from partir.explain.answer import Remedy, StepFigures
 from partir.explain.changes import Changes
@@ -14,8 +14,9 @@ from partir.partition.state import State
 from partir.spmd.program import Collective, SpmdProgram
 
 MOST_TRIED = 12
-MOST_SAID = 3
+MOST_SAID = 5
 _LESS = 0.999  # of time or memory, for a change to count as better
+_TRADED = 0.995  # of time and memory together, for one that gives one for the other
 
 Better = Callable[[StepFigures, StepFigures], bool]
 
@@ -63,12 +64,11 @@ def for_whole(
         )
 
     changes = Changes(record)
-
-    def candidates() -> Iterable[Change]:
-        yield from changes.of_finding(finding)
-        yield from changes.of_value(axis, value)
-
-    return _tried(record, asked, candidates(), better)
+    of_others, own = changes.of_finding(finding), changes.of_value(axis, value)
+    if finding.cause == "nobody_asked":  # say it of the value, if that helps
+        found = _tried(record, asked, own, better)
+        return found or _tried(record, asked, of_others, better)
+    return _tried(record, asked, chain(of_others, own), better)
 
 
 def _tried(
@@ -130,7 +130,7 @@ def _moves_less(before: StepFigures, after: StepFigures) -> bool:
 def _worth_it(before: StepFigures, after: StepFigures) -> bool:
     """Memory saved is more than time lost, as shares."""
     now = after.seconds * after.peak_bytes
-    return now < _LESS * before.seconds * before.peak_bytes
+    return now < _TRADED * before.seconds * before.peak_bytes
 
 
 def _smaller(before: StepFigures, after: StepFigures) -> bool:

@@ -32,6 +32,7 @@ class Change:
     tactic: Any
     position: int
     replaces: bool = False
+    words: str = ""
 
 
 class Trials:
@@ -113,6 +114,7 @@ class Trials:
             None if step is None else step.name,
             self.before,
             after,
+            change.words,
         )
 
 

@@ -6,13 +6,21 @@ from collections import deque
 from collections.abc import Iterator
 
 from partir.explain.evidence import Evidence
-from partir.explain.finding import Finding, kept_whole, stuck
+from partir.explain.finding import (
+    Finding,
+    along,
+    kept_whole,
+    latest_tactic,
+    stuck,
+    supporters,
+)
 from partir.report.stops import Stop
 from partir.rules.factor import JOIN
 from partir.rules.indexing import taken_dims
 from partir.rules.nest import UNDECIDED, WHOLE, Loop
 
 _MOST_OPS = 4000  # that are looked at upstream
+_MOST_BELOW = 200  # values that are looked at downstream
 
 
 def why_whole(record: Evidence, axis: str, value: int) -> Finding:
@@ -127,7 +135,43 @@ def _argument(record: Evidence, axis: str, value: int) -> Finding:
             )
             tactic = node_tactic(record, axis, node)
             return Finding("does_not_divide", axis, text, node, tactic, (value,))
-    return Finding("nobody_asked", axis, _unasked(record, axis, value, readers))
+    halted = _downstream(record, axis, value)
+    return halted or _unasked(record, axis, value, readers)
+
+
+def _downstream(record: Evidence, axis: str, value: int) -> Finding | None:
+    """The first op behind a value, all whole till there, that others ask to tile."""
+    graph = record.state.graph
+    waiting, seen = deque([value]), {value}
+    while waiting and len(seen) < _MOST_BELOW and record.program.types[value].shape:
+        current = waiting.popleft()
+        for node in graph.neighbours[current]:
+            if current not in graph.operands[node] or record.loop(axis, node):
+                continue
+            if (finding := _asked_here(record, axis, node)) is not None:
+                return finding
+            waiting += [v for v in graph.results[node] if v not in seen]
+            seen.update(graph.results[node])
+    return None
+
+
+def _asked_here(record: Evidence, axis: str, node: int) -> Finding | None:
+    """Of an op without a loop: what around it is tiled, and why it does not follow."""
+    state, graph = record.state, record.state.graph
+    if any(state.seen[axis][v] >= 0 for v in graph.operands[node]):
+        return stuck(record, axis, node)
+    results = graph.results[node]
+    tiled = [(n, v) for n, v in enumerate(results) if state.homes[axis][v] >= 0]
+    if not tiled or graph.op(node) is None:
+        return None
+    number, value = tiled[0]
+    place = len(graph.operands[node]) + number, state.homes[axis][value]
+    nest, size = state.nests[node], state.mesh.axes[axis]
+    cause = along(nest, place, size)
+    cause = "conflict" if cause == "other_loop" else cause
+    tactic = latest_tactic(record, axis, (value,))
+    text = record.reasons(axis).below(node, *place)
+    return Finding(cause, axis, text, node, tactic, tuple(v for _, v in tiled))
 
 
 def _names(loop: Loop, operands: tuple[int, ...], value: int) -> bool:
@@ -135,22 +179,28 @@ def _names(loop: Loop, operands: tuple[int, ...], value: int) -> bool:
     return any(one == value and dim is not None for one, dim in dims)
 
 
-def _unasked(record: Evidence, axis: str, value: int, readers: list[int]) -> str:
+def _unasked(record: Evidence, axis: str, value: int, readers: list[int]) -> Finding:
+    """Of a value that nobody tiles; its readers may have other loops."""
     if not record.program.types[value].shape:
-        return "a scalar has no dimension to tile"
-    looped = [n for n in readers if record.loop(axis, n) is not None]
+        text = "a scalar has no dimension to tile"
+        return Finding("nobody_asked", axis, text)
+    looped = [(n, loop) for n in readers if (loop := record.loop(axis, n))]
     if looped:
-        return (
+        node, loop = looped[0]
+        text = (
             f'no tactic tiles it over "{axis}", and those of its readers that loop '
-            f"over it, as {record.node_name(looped[0])}, do so along dimensions that "
-            "it does not have"
+            f"over it, as {record.node_name(node)}, do so along dimensions that it "
+            "does not have"
         )
+        values = tuple(supporters(record, axis, node, loop))
+        return Finding("nobody_asked", axis, text, values=values)
     asked = any(home != UNDECIDED for home in record.state.homes[axis])
-    return (
+    text = (
         f'no tactic tiles it over "{axis}", and nothing that reads it asks for it'
         if asked
         else f'no tactic tiles anything over "{axis}"'
     )
+    return Finding("nobody_asked", axis, text)
 
 
 def _skipped(record: Evidence, axis: str, value: int) -> Finding | None:

@@ -15,13 +15,22 @@ from partir.rules.registry import has_rule
 
 
 class Reasons:
-    """Reasons on one axis; `tactics` are the names of the steps so far."""
+    """Reasons on one axis; `tactics` are the names of the steps so far.
+
+    With `advice`, they say which other dimensions an op could be looped along.
+    """
 
     def __init__(
-        self, state: State, names: Values, tactics: Sequence[str], axis: str
+        self,
+        state: State,
+        names: Values,
+        tactics: Sequence[str],
+        axis: str,
+        advice: bool = True,
     ) -> None:
         """Nothing is looked up yet."""
         self.state, self.names, self.tactics, self.axis = state, names, tactics, axis
+        self.advice = advice
         self.size = state.mesh.axes[axis]
         self._found: dict[Stop, str] = {}
 
@@ -47,24 +56,41 @@ class Reasons:
 
     def _no_loop(self, node: int) -> str:
         """Of a node with no loop along the first of its operands that is tiled."""
-        nest, operands = self.state.nests[node], self.state.graph.operands[node]
+        operands = self.state.graph.operands[node]
         homes = [self.state.seen[self.axis][value] for value in operands]
         position = next((p for p, home in enumerate(homes) if home >= 0), None)
         if position is None:
             return "what it reads is gathered"
         dim = homes[position]
         where = self._dimension(dim, operands[position])
-        sizes = [f.size for f in nest.factors if f.dim(position) == dim]
-        if sizes:
-            return (
-                f"its loop along {where} has {sizes[0]} iterations, which "
-                f'"{self.axis}" of size {self.size} does not divide; a multiple of '
-                f"{self.size} would do"
-            )
-        remedy = self._elsewhere(node, position)
-        return (
-            f"its rule has no loop along the dimension that is tiled, {where}{remedy}"
+        return self._uneven(node, position, dim, where) or (
+            "its rule has no loop along the dimension that is tiled, "
+            f"{where}{self._elsewhere(node, position)}"
         )
+
+    def _uneven(self, node: int, position: int, dim: int, where: str) -> str | None:
+        """Of a node whose loop along a dimension the axis does not divide."""
+        factors = self.state.nests[node].factors
+        sizes = [f.size for f in factors if f.dim(position) == dim]
+        if not sizes or any(size % self.size == 0 for size in sizes):
+            return None
+        return (
+            f"its loop along {where} has {sizes[0]} iterations, which "
+            f'"{self.axis}" of size {self.size} does not divide; a multiple of '
+            f"{self.size} would do"
+        )
+
+    def below(self, node: int, position: int, dim: int) -> str:
+        """Why a node has no loop although the value at a position is tiled."""
+        graph = self.state.graph
+        value = (graph.operands[node] + graph.results[node])[position]
+        where = self._dimension(dim, value)
+        if found := self._uneven(node, position, dim, where):
+            return found
+        runs = any(f.dim(position) == dim for f in self.state.nests[node].factors)
+        if runs:
+            return f"its result is asked to be tiled otherwise too: {self._asked(node)}"
+        return f"its rule has no loop along {where}"
 
     def _takes(self, node: int) -> str:
         """Of an op that takes one slice of a tiled dimension."""
@@ -169,7 +195,7 @@ class Reasons:
         if not shown:
             axis = f'"{self.axis}" of size {self.size}'
             return f"; no other dimension of it can be tiled here over {axis}"
-        return f"; tile dimension {' or '.join(shown)} instead"
+        return f"; tile dimension {' or '.join(shown)} instead" if self.advice else ""
 
 
 def rule_remedy(signature: Signature) -> str:
