@@ -69,6 +69,7 @@ def test_json(capfd: pytest.CaptureFixture[str]) -> None:
     assert data["steps"][0]["actions"] == ["tile('x', 0, 'B')", "tile('y', 0, 'B')"]
     assert data["names"][0] == {
         "name": "params/w1",
+        "kind": "argument",
         "shape": [16, 32],
         "dtype": "float32",
         "tiling": [[], ["M"]],

@@ -24,6 +24,19 @@ def test_two_schedules(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert same == "no difference\n"
 
 
+def test_chosen_collectives(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (folder / "none.py").write_text("schedule = []\n")
+    asked = ("diff", *PARTITION, "--against", "none.py", "--json")
+    lost = json.loads(run(capfd, *asked))["lost"]
+    largest = max(one["bytes"] for one in lost)
+    few = json.loads(run(capfd, *asked, "--least", str(largest)))["lost"]
+    assert 0 < len(few) < len(lost)
+    assert json.loads(run(capfd, *asked, "--least", "1MiB"))["lost"] == []
+    line = ("--line", f"model.py:{lost[0]['source']['line']}")
+    here = json.loads(run(capfd, *asked, *line))["lost"]
+    assert {one["source"]["line"] for one in here} == {lost[0]["source"]["line"]}
+
+
 def test_two_meshes_and_devices(capfd: pytest.CaptureFixture[str]) -> None:
     text = run(capfd, "diff", *PARTITION, "--against-mesh", "B=2,M=4")
     assert "bytes_communicated" in text
@@ -45,6 +58,15 @@ def test_by_line_and_by_scope(capfd: pytest.CaptureFixture[str]) -> None:
     assert "model.py:12" in text
     data = json.loads(run(capfd, "show", *PARTITION, "--by", "scope", "--json"))
     assert data["by_scope"]
+    chosen = ("--by", "source", "--order", "flops", "--match", "**model.py:12")
+    data = json.loads(run(capfd, "show", *PARTITION, *chosen, "--json"))
+    assert [one["where"].endswith("model.py:12") for one in data["by_source"]] == [True]
+
+
+def test_chosen_names(capfd: pytest.CaptureFixture[str]) -> None:
+    chosen = ("show", *PARTITION, "--names", "--match", "params/**", "--json")
+    names = [one["name"] for one in json.loads(run(capfd, *chosen))["names"]]
+    assert names == ["params/w1", "params/w2"]
 
 
 @pytest.mark.parametrize(

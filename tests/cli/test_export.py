@@ -1,4 +1,4 @@
-"""`partir export` of traces and layouts, `partir completion`, help of every command."""
+"""`partir export` of traces and layouts, `partir completion`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from partir.cli import main
 from tests.cli.workspace import PARTITION, refusal, run
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -54,39 +53,12 @@ def test_refusals(
     assert not list(folder.glob("**/*.part"))
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help(command: str, capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main([command, "--help"])
-    assert stop.value.code == 0
-    assert f"usage: partir {command}" in capfd.readouterr().out
-
-
-@pytest.mark.parametrize("command", ["explain", "diff", "suggest", "export", "verify"])
-@pytest.mark.parametrize(
-    ("name", "text", "told"),
-    [
-        ("bad.py", "schedule = [", "bad.py raised SyntaxError"),
-        ("bad.py", "schedule = 3", "a schedule is a list of tactics, got int: 3"),
-        ("bad.py", "1 / 0", "bad.py raised ZeroDivisionError"),
-        ("bad.json", "{", "bad.json is not a saved schedule"),
-    ],
-)
-def test_bad_schedules(
-    folder: Path,
-    capfd: pytest.CaptureFixture[str],
-    command: str,
-    name: str,
-    text: str,
-    told: str,
+def test_what_was_written_as_json(
+    folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    (folder / name).write_text(text)
-    arguments = [command, *PARTITION[:-1], name]
-    more = {
-        "diff": ["--against", "sched.py"],
-        "suggest": ["--axis", "M", "--device", "a100"],
-    }
-    assert told in refusal(capfd, *arguments, *more.get(command, []))
+    data = json.loads(run(capfd, *EXPORT, "-o", "step.mlir", "--json"))
+    assert data == {"files": ["step.mlir"], "collectives": {"all_reduce": 4}}
+    assert (folder / "step.mlir").exists()
 
 
 def completed(script: str, *words: str) -> list[str]:

@@ -119,7 +119,7 @@ def test_perfetto() -> None:
 
 
 def test_data_is_json() -> None:
-    data = json.loads(json.dumps(models.partitioned().estimate.as_data()))
+    data = json.loads(json.dumps(models.partitioned().estimate.to_json()))
     assert data["device"] == "tpu_v5e"
     assert data["fits"] is True
 

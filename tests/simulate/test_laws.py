@@ -198,9 +198,9 @@ def test_what_stands_for_itself_alone_costs_the_same(
     )
     whole = Estimate(program, spec, donated)
     folded = Estimate(program, spec, donated, multiplicity=once)
-    for figure, value in whole.as_data().items():
+    for figure, value in whole.to_json().items():
         expected = value if isinstance(value, str) else pytest.approx(value, rel=1e-12)
-        assert folded.as_data()[figure] == expected
+        assert folded.to_json()[figure] == expected
     assert folded.cost == whole.cost
     assert folded.collectives == whole.collectives == program.collectives
     assert folded.timeline == whole.timeline or spec.order == "breadth_first"

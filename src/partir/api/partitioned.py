@@ -10,7 +10,8 @@ import jax
 from jax.sharding import NamedSharding, PartitionSpec
 
 from partir.api.accepted import DevicesLike
-from partir.api.overview import overview
+from partir.api.as_data import partition_data
+from partir.api.overview import overview, overview_html
 from partir.api.running import Running
 from partir.api.source import Source, interface
 from partir.api.step import Step
@@ -91,6 +92,18 @@ class Partitioned:
         return overview(self)
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """The same in a notebook."""
+        return overview_html(self)
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as data: steps, layouts, collectives with causes, places, remarks.
+
+        With a device, also time and memory; `Explanation.to_json` has the answer to a
+        question, `Estimate.timeline` and `chakra` have what happens when.
+        """
+        return partition_data(self)
 
     @property
     def spmd(self) -> SpmdProgram:

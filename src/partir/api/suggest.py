@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from partir.api.partitioned import Partitioned
 from partir.errors import PartitionError
@@ -15,6 +16,7 @@ from partir.simulate.device.lookup import DeviceLike, as_device
 from partir.tactics.automatic import as_tactic
 from partir.tactics.choose import Choose
 from partir.tactics.manual import ManualPartition
+from partir.tactics.schedule import tactic_text
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,16 @@ class Suggestion:
     def __str__(self) -> str:
         """Name and effect."""
         return f"{self.tactic.name}: {self.reason}"
+
+    def to_json(self) -> dict[str, Any]:
+        """As data; the tactic as text."""
+        return {
+            "tactic": tactic_text(self.tactic),
+            "reason": self.reason,
+            "seconds": self.seconds,
+            "peak_bytes": self.peak_bytes,
+            "fits": self.fits,
+        }
 
 
 def suggest(

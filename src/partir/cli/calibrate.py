@@ -7,11 +7,11 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from partir.cli.sources import progress
+from partir.cli.sources import progress, terminal_width
+from partir.columns import aligned
 from partir.errors import PartitionError
 from partir.execute.measure import machine, measure_all, start_devices
 from partir.files import write_whole
-from partir.report.table import aligned
 from partir.simulate.calibration import Fit, Measurement, fit_spec
 from partir.simulate.device.spec_files import user_folder
 
@@ -55,7 +55,7 @@ def run_calibrate(args: Namespace) -> None:
         return
     rows = [["measurement", "measured ms", "predicted ms", "error"]]
     rows += [_row(one, predicted) for one, predicted in fit.predictions]
-    print("\n".join(aligned(rows)))
+    print("\n".join(aligned(rows, terminal_width())))
     print(f"\nmedian error {fit.median_error:.1%}, worst {fit.worst_error:.1%}")
     print(f'wrote {path}: use it as device="{args.name}" or --device {args.name}')
 

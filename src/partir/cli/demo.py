@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from argparse import Namespace
-from contextlib import suppress
+from contextlib import nullcontext, redirect_stdout, suppress
 from typing import Any
 
 import jax
@@ -38,8 +40,11 @@ def run_demo(args: Namespace) -> None:
     """Tell the whole story."""
     virtual_devices()
     mesh = partir.Mesh({"B": 4, "M": 2})
-    with jax.enable_x64(True):
-        _tell(mesh, args.layers, args.steps)
+    told = redirect_stdout(sys.stderr) if args.json else nullcontext()
+    with jax.enable_x64(True), told:
+        data = _tell(mesh, args.layers, args.steps)
+    if args.json:
+        print(json.dumps(data, indent=1))
 
 
 def virtual_devices() -> None:
@@ -50,7 +55,8 @@ def virtual_devices() -> None:
         jax.config.update("jax_num_cpu_devices", DEVICES)
 
 
-def _tell(mesh: partir.Mesh, layers: int, steps: int) -> None:
+def _tell(mesh: partir.Mesh, layers: int, steps: int) -> dict[str, Any]:
+    """The story on standard output; what it showed as data."""
     params, opt_state = demo_model.init(layers, jax.random.key(0))
     tokens, targets = demo_model.batch(jax.random.key(1))
     args = (params, opt_state, tokens, targets)
@@ -68,25 +74,30 @@ def _tell(mesh: partir.Mesh, layers: int, steps: int) -> None:
     for name, spec in partitioned.in_specs[0]["layer_0"].items():
         print(f"  params/layer_0/{name:6} {spec_text(spec)}")
     print(f"\nRunning {steps} steps on {DEVICES} virtual CPU devices and on one:")
-    worst = _compare(step, partitioned, args, steps)
+    losses, worst = _compare(step, partitioned, args, steps)
     print(f"largest relative difference of parameters and state: {worst:.1e}")
     if not worst < 1e-9:
         raise PartirError("the partitioned step differs from the one-device step")
     print("the same training, split over 8 devices.")
+    data = partitioned.to_json()
+    return {"partition": data, "losses": losses, "largest_difference": worst}
 
 
-def _compare(step: Any, partitioned: Any, args: Any, steps: int) -> float:
+def _compare(
+    step: Any, partitioned: Any, args: Any, steps: int
+) -> tuple[list[dict[str, float]], float]:
     params, opt_state, tokens, targets = args
     one_device = jax.jit(demo_model.train_step)
     sharded = partitioned.shard(*jax.tree.map(np.asarray, (params, opt_state)))
-    whole = (params, opt_state)
+    whole, losses = (params, opt_state), []
     for number in range(steps):
         with progress("compiling and running" if number == 0 else "running"):
             *sharded, loss = step(*sharded, tokens, targets)
             *whole, expected = one_device(*whole, tokens, targets)
+        losses.append({"loss": float(loss), "alone": float(expected)})
         print(f"  step {number}: loss {float(loss):.12f}, alone {float(expected):.12f}")
     differences = jax.tree.map(_difference, tuple(sharded), tuple(whole))
-    return max(map(float, jax.tree.leaves(differences)))
+    return losses, max(map(float, jax.tree.leaves(differences)))
 
 
 def _difference(left: Any, right: Any) -> float:

@@ -6,7 +6,8 @@ import json
 from argparse import Namespace
 from typing import Any
 
-from partir.report.table import aligned
+from partir.cli.sources import terminal_width
+from partir.columns import aligned
 from partir.simulate.device.catalogue import devices
 from partir.simulate.device.spec import DeviceSpec
 
@@ -31,7 +32,7 @@ def run_devices(args: Namespace) -> None:
         return
     head = ["device", "TFLOP/s", "memory GB", "GB/s", "link GB/s", "topology", "node"]
     rows = [[*head, "network GB/s"], *map(_row, specs)]
-    print("\n".join(aligned(rows)))
+    print("\n".join(aligned(rows, terminal_width())))
 
 
 def _row(spec: DeviceSpec) -> list[str]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser, Namespace
+from dataclasses import replace
 
 import partir
+from partir.cli.filters import add_filters, selected
 from partir.cli.sources import partition_arguments
 from partir.errors import PartitionError
 
@@ -17,6 +19,7 @@ def add_diff_arguments(diff: ArgumentParser) -> None:
     other.add_argument("--against-model", metavar="MODEL", help="another model")
     other.add_argument("--against-mesh", metavar="MESH", help="another mesh")
     other.add_argument("--against-device", metavar="NAME", help="another device")
+    add_filters(diff)
     diff.add_argument("--json", action="store_true", help="the same as JSON")
     diff.set_defaults(run=run_diff)
 
@@ -38,4 +41,7 @@ def run_diff(args: Namespace) -> None:
     first = partition_arguments(args)
     second = partition_arguments(Namespace(**{**vars(args), **changed}))
     found = partir.diff(first, second)
+    found = replace(
+        found, lost=selected(found.lost, args), gained=selected(found.gained, args)
+    )
     print(json.dumps(found.to_json(), indent=1) if args.json else found)

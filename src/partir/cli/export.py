@@ -4,35 +4,73 @@ from __future__ import annotations
 
 import json
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 
 from partir.api.partitioned import Partitioned
 from partir.cli.sources import partition_arguments, require_device
 from partir.errors import PartitionError
-from partir.files import write_whole
+from partir.files import require_writable, write_all, write_whole
+
+
+def add_export_arguments(export: ArgumentParser) -> None:
+    """What is written, and where to."""
+    export.add_argument(
+        "--to",
+        choices=["stablehlo", "perfetto", "chakra", "specs"],
+        default="stablehlo",
+        help="the program; with --device, its simulated timeline as a trace or as "
+        "Chakra execution traces, a file for each rank; layouts as JSON",
+    )
+    export.add_argument(
+        "-o", "--output", default="-", help="file to write (- for standard output)"
+    )
+    export.add_argument(
+        "--bytecode", action="store_true", help="MLIR bytecode instead of text"
+    )
+    export.add_argument(
+        "--json", action="store_true", help="say what was written as JSON (with -o)"
+    )
+    export.set_defaults(run=run_export)
 
 
 def run_export(args: Namespace) -> None:
     """Write StableHLO, a timeline, traces or layouts; nothing is left half-written."""
     if args.to in ("perfetto", "chakra"):
         require_device(args, f"--to {args.to}")
-    if args.to == "chakra" and args.output == "-":
+    if args.output == "-":
+        _require_file(args)
+    else:
+        require_writable(args.output if args.to != "chakra" else f"{args.output}.0.et")
+    partitioned = partition_arguments(args)
+    if args.output == "-":
+        sys.stdout.buffer.write(_data(partitioned, args))
+        return
+    if args.to == "chakra":
+        files = _write_traces(partitioned, args.output)
+    else:
+        write_whole(args.output, _data(partitioned, args))
+        files = [args.output]
+    _tell(partitioned, files, args)
+
+
+def _require_file(args: Namespace) -> None:
+    if args.to == "chakra":
         raise PartitionError(
             "--to chakra writes a file for each rank: say -o PREFIX for PREFIX.0.et, …"
         )
-    partitioned = partition_arguments(args)
-    counts = ", ".join(
-        f"{n} {kind}" for kind, n in partitioned.collectives.items() if n
-    )
-    if args.to == "chakra":
-        written = _write_traces(partitioned, args.output)
-    elif args.output == "-":
-        sys.stdout.buffer.write(_data(partitioned, args))
+    if args.json:
+        raise PartitionError("--json says what was written: say -o FILE")
+
+
+def _tell(partitioned: Partitioned, files: list[str], args: Namespace) -> None:
+    counts = {kind: n for kind, n in partitioned.collectives.items() if n}
+    if args.json:
+        print(json.dumps({"files": files, "collectives": counts}, indent=1))
         return
-    else:
-        write_whole(args.output, _data(partitioned, args))
-        written = args.output
-    print(f"wrote {written}: {counts or 'no collectives'}", file=sys.stderr)
+    shown = ", ".join(f"{n} {kind}" for kind, n in counts.items())
+    if len(files) > 1:
+        files = [f"{files[0]} to {files[-2]}", files[-1]]
+    print(f"wrote {' and '.join(files)}: {shown or 'no collectives'}", file=sys.stderr)
 
 
 def _data(partitioned: Partitioned, args: Namespace) -> bytes:
@@ -44,10 +82,11 @@ def _data(partitioned: Partitioned, args: Namespace) -> bytes:
     return bytecode if args.bytecode else partitioned.stablehlo().encode()
 
 
-def _write_traces(partitioned: Partitioned, prefix: str) -> str:
+def _write_traces(partitioned: Partitioned, prefix: str) -> list[str]:
     """A file for each rank, and one that says which ranks a group has."""
     traces, ranks = partitioned.chakra(), partitioned.mesh.size
-    for rank in range(ranks):
-        write_whole(f"{prefix}.{rank}.et", traces.rank(rank))
-    write_whole(f"{prefix}.groups.json", traces.groups_json() + "\n")
-    return f"{prefix}.0.et to {prefix}.{ranks - 1}.et and {prefix}.groups.json"
+    names = [*(f"{prefix}.{rank}.et" for rank in range(ranks)), f"{prefix}.groups.json"]
+    groups = traces.groups_json() + "\n"
+    contents = (groups if r == ranks else traces.rank(r) for r in range(ranks + 1))
+    write_all(zip(names, contents, strict=True))
+    return names

@@ -15,10 +15,10 @@ from partir.cli.demo import run_demo
 from partir.cli.devices import add_devices
 from partir.cli.diff import add_diff_arguments
 from partir.cli.explain import add_explain_arguments
-from partir.cli.export import run_export
+from partir.cli.export import add_export_arguments
 from partir.cli.fuzz import add_fuzz
 from partir.cli.search import add_search_arguments
-from partir.cli.show import run_show
+from partir.cli.show import add_show_arguments
 from partir.cli.sources import at_least_one
 from partir.cli.suggest import add_suggest_arguments
 from partir.cli.verify import run_verify
@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
     """Arguments; argparse itself takes no optional one behind options."""
-    parser = _parser()
+    parser = command_line()
     args, rest = parser.parse_known_args(argv)
     late = getattr(args, "late", None)
     if late and len(rest) == 1 and rest[0][0] != "-" and getattr(args, late) is None:
@@ -73,7 +73,8 @@ def _parsed(argv: Sequence[str] | None) -> argparse.Namespace:
     return args
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_line() -> argparse.ArgumentParser:
+    """All commands with their options."""
     parser = _Parser(
         prog="partir",
         description="Partition JAX and StableHLO programs over meshes of devices "
@@ -110,6 +111,7 @@ def _add_demo(commands: _Commands) -> None:
     demo.add_argument(
         "--steps", type=at_least_one, default=3, help="training steps to run (3)"
     )
+    demo.add_argument("--json", action="store_true", help="the result as JSON")
     demo.set_defaults(run=run_demo)
 
 
@@ -121,31 +123,7 @@ def _add_show(commands: _Commands) -> None:
         "did.",
     )
     _add_model(show)
-    show.add_argument("--core", action="store_true", help="PartIR:Core as text")
-    show.add_argument("--spmd", action="store_true", help="the SPMD program as text")
-    show.add_argument(
-        "--names", action="store_true", help="names, shapes, dtypes and layouts"
-    )
-    show.add_argument(
-        "--addresses",
-        action="store_true",
-        help="inner values by %% address, with their layouts and source lines",
-    )
-    show.add_argument(
-        "--by",
-        choices=["source", "scope"],
-        help="what each source line or module path computes, sends and holds",
-    )
-    show.add_argument(
-        "--memory",
-        type=at_least_one,
-        nargs="?",
-        const=20,
-        metavar="N",
-        help="the N largest values at the peak of memory (20; with --device)",
-    )
-    show.add_argument("--json", action="store_true", help="the same as JSON")
-    show.set_defaults(run=run_show)
+    add_show_arguments(show)
 
 
 def _add_explain(commands: _Commands) -> None:
@@ -212,20 +190,7 @@ def _add_export(commands: _Commands) -> None:
         "simulated timeline of a step for a trace viewer (ui.perfetto.dev).",
     )
     _add_model(export)
-    export.add_argument(
-        "--to",
-        choices=["stablehlo", "perfetto", "chakra", "specs"],
-        default="stablehlo",
-        help="the program; with --device, its simulated timeline as a trace or as "
-        "Chakra execution traces, a file for each rank; layouts as JSON",
-    )
-    export.add_argument(
-        "-o", "--output", default="-", help="file to write (- for standard output)"
-    )
-    export.add_argument(
-        "--bytecode", action="store_true", help="MLIR bytecode instead of text"
-    )
-    export.set_defaults(run=run_export)
+    add_export_arguments(export)
 
 
 def _add_verify(commands: _Commands) -> None:

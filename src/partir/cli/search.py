@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
-from typing import Any
 
 from partir.api.partitioned import Partitioned
 from partir.cli.sources import partition_arguments, require_device
 from partir.errors import PartitionError
-from partir.files import write_whole
+from partir.files import require_writable, write_whole
 from partir.mesh import Mesh
 from partir.search.methods import METHODS
 from partir.search.problem import Problem
@@ -61,8 +59,8 @@ def run_search(args: Namespace) -> None:
     if args.show_moves:
         _show_moves(args)
         return
-    if args.output and not Path(args.output).parent.is_dir():  # before, not after
-        raise PartitionError(f"can't write {args.output}: no such folder")
+    if args.output:  # before, not after
+        require_writable(args.output)
     auto = _tactic(args)
     partitioned = partition_arguments(args, [auto])
     assert auto.result is not None
@@ -70,7 +68,7 @@ def run_search(args: Namespace) -> None:
     if args.output:
         write_whole(args.output, source)
     if args.json:
-        print(json.dumps(_as_data(auto), indent=1))
+        print(json.dumps(auto.to_json(), indent=1))
         return
     print(partitioned)  # says why, if nothing was found
     print()
@@ -116,27 +114,6 @@ def _title(args: Namespace, auto: AutomaticPartition) -> str:
     )
 
 
-def _as_data(auto: AutomaticPartition) -> dict[str, Any]:
-    assert auto.result is not None
-    outcome = auto.result.outcome
-    return {
-        "seconds": outcome.seconds,
-        "peak_bytes": outcome.peak_bytes,
-        "fits": outcome.fits,
-        "evaluations": auto.result.evaluations,
-        "reason": auto.result.reason,
-        "tactics": [
-            {
-                "name": tactic.name,
-                "axis": tactic.axis,
-                "reason": tactic.reason,
-                "source": tactic_source(tactic),
-            }
-            for tactic in auto.found
-        ],
-    }
-
-
 def _show_moves(args: Namespace) -> None:
     partitioned: Partitioned = partition_arguments(args)
     step = partitioned.steps[-1]
@@ -144,5 +121,5 @@ def _show_moves(args: Namespace) -> None:
     count = len(partitioned.program.arguments)
     donated = step.setting.donated() or [False] * count
     problem = Problem(step.state, _axes(args), device, donated)
-    for line in moves_text(problem):
-        print(line)
+    lines = list(moves_text(problem))
+    print(json.dumps({"moves": lines}, indent=1) if args.json else "\n".join(lines))

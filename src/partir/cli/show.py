@@ -3,16 +3,62 @@
 from __future__ import annotations
 
 import json
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 from typing import Any
 
+from partir.api.as_data import addresses_data, names_data, remarks_data, step_data
 from partir.api.overview import overview
 from partir.api.partitioned import Partitioned
-from partir.cli.sources import partition_arguments, require_device
+from partir.cli.sources import (
+    at_least_one,
+    partition_arguments,
+    require_device,
+    terminal_width,
+)
 from partir.explain.tallies import Tallies
-from partir.partition.values import Named, Value
+from partir.partition.patterns import matcher
 from partir.spmd.printer import tiling_text
+
+
+def add_show_arguments(show: ArgumentParser) -> None:
+    """What is shown beside the table."""
+    show.add_argument("--core", action="store_true", help="PartIR:Core as text")
+    show.add_argument("--spmd", action="store_true", help="the SPMD program as text")
+    show.add_argument(
+        "--names", action="store_true", help="names, shapes, dtypes and layouts"
+    )
+    show.add_argument(
+        "--addresses",
+        action="store_true",
+        help="inner values by %% address, with their layouts and source lines",
+    )
+    show.add_argument(
+        "--by",
+        choices=["source", "scope"],
+        help="what each source line or module path computes, sends and holds",
+    )
+    show.add_argument(
+        "--order",
+        choices=["bytes", "seconds", "flops", "memory"],
+        default="bytes",
+        help="of --by: what the first has most of (bytes)",
+    )
+    show.add_argument(
+        "--match",
+        metavar="PATTERN",
+        help="of --names, --addresses and --by: only such names and places",
+    )
+    show.add_argument(
+        "--memory",
+        type=at_least_one,
+        nargs="?",
+        const=20,
+        metavar="N",
+        help="the N largest values at the peak of memory (20; with --device)",
+    )
+    show.add_argument("--json", action="store_true", help="the same as JSON")
+    show.set_defaults(run=run_show)
 
 
 def run_show(args: Namespace) -> None:
@@ -23,19 +69,20 @@ def run_show(args: Namespace) -> None:
     if args.json:
         print(json.dumps(_as_data(partitioned, args), indent=1))
         return
-    print(overview(partitioned, most=10, rest="--json lists all"))
+    width = terminal_width()
+    print(overview(partitioned, most=10, rest="--json lists all", width=width))
     if args.names:
         print()
-        print("\n".join(_table(_names(partitioned))))
+        print("\n".join(_table(_matching(names_data(partitioned), args))))
     if args.addresses:
         print()
-        print("\n".join(_table(_addresses(partitioned))))
+        print("\n".join(_table(_matching(addresses_data(partitioned), args))))
     if args.memory:
         print()
         print("\n".join(_alive(partitioned, args.memory)))
     if args.by:
         print()
-        print(_by(partitioned, args.by))
+        print(_by(partitioned, args).table(width))
     if args.core:
         print()
         print(partitioned.core_text())
@@ -54,46 +101,20 @@ def _alive(partitioned: Partitioned, most: int) -> list[str]:
     return lines
 
 
-def _by(partitioned: Partitioned, what: str) -> Tallies:
-    return partitioned.by_source() if what == "source" else partitioned.by_scope()
+def _by(partitioned: Partitioned, args: Namespace) -> Tallies:
+    by = partitioned.by_source if args.by == "source" else partitioned.by_scope
+    found = by(args.order)
+    if args.match is None:
+        return found
+    wanted = matcher(args.match)
+    return Tallies(one for one in found if wanted.fullmatch(one.where))
 
 
-def _names(partitioned: Partitioned) -> list[dict[str, Any]]:
-    """Arguments and results as they lie on the devices, and tags."""
-    program, spmd = partitioned.program, partitioned.spmd
-    pairs = [
-        *zip(program.arguments, spmd.in_tilings, strict=True),
-        *zip(program.results, spmd.out_tilings, strict=True),
-    ]
-    ports = [
-        {
-            "name": port.name,
-            "shape": list(port.visible(program.types[port.value].shape)),
-            "dtype": port.dtype,
-            "tiling": [list(axes) for axes in tiling[: port.rank]],
-        }
-        for port, tiling in pairs
-    ]
-    tags = partitioned.steps[-1].names.tags
-    return [*ports, *(_inner(partitioned, tag) for tag in tags)]
-
-
-def _addresses(partitioned: Partitioned) -> list[dict[str, Any]]:
-    inner = partitioned.steps[-1].names.matching("%**")
-    return [_inner(partitioned, named) for named in inner]
-
-
-def _inner(partitioned: Partitioned, named: Named) -> dict[str, Any]:
-    name, number, dims = named
-    step = partitioned.steps[-1]
-    value = Value(step.state, step.names, number, dims, name)
-    return {
-        "name": value.name,
-        "shape": list(value.shape),
-        "dtype": value.dtype,
-        "tiling": [list(axes) for axes in value.tiling],
-        "source": value.source,
-    }
+def _matching(values: list[dict[str, Any]], args: Namespace) -> list[dict[str, Any]]:
+    if args.match is None:
+        return values
+    wanted = matcher(args.match)
+    return [value for value in values if wanted.fullmatch(value["name"])]
 
 
 def _table(values: list[dict[str, Any]]) -> list[str]:
@@ -112,32 +133,18 @@ def _as_data(partitioned: Partitioned, args: Namespace) -> dict[str, Any]:
     data: dict[str, Any] = {
         "program": partitioned.program.name,
         "mesh": partitioned.mesh.axes,
-        "steps": [
-            {
-                "name": step.name,
-                "collectives": step.collectives,
-                "bytes_communicated": step.bytes_communicated,
-                "work": step.work,
-                "work_by_axis": step.work_by_axis,
-                "conflicts": [repr(conflict) for conflict in step.conflicts],
-                "actions": [str(action) for action in step.actions],
-                **({"estimate": step.estimate.as_data()} if args.device else {}),
-            }
-            for step in partitioned.steps
-        ],
-        "replicated_ops": [str(op) for op in partitioned.replicated_ops],
-        "unknown_trip_counts": list(partitioned.unknown_trip_counts),
-        "notes": list(partitioned.program.notes),
+        "steps": [step_data(step) for step in partitioned.steps],
+        **remarks_data(partitioned),
     }
     if args.names:
-        data["names"] = _names(partitioned)
+        data["names"] = _matching(names_data(partitioned), args)
     if args.addresses:
-        data["addresses"] = _addresses(partitioned)
+        data["addresses"] = _matching(addresses_data(partitioned), args)
     if args.memory:
         alive = partitioned.estimate.alive_at_peak[: args.memory]
         data["alive_at_peak"] = [asdict(one) for one in alive]
     if args.by:
-        data[f"by_{args.by}"] = _by(partitioned, args.by).to_json()
+        data[f"by_{args.by}"] = _by(partitioned, args).to_json()
     if args.core:
         data["core"] = partitioned.core_text()
     if args.spmd:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import shutil
 import sys
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterator, Sequence
@@ -39,6 +40,11 @@ def require_device(args: Namespace, what: str) -> None:
         raise PartitionError(
             f"{what} needs --device: one of {', '.join(devices)}, or a .toml file"
         )
+
+
+def terminal_width() -> int | None:
+    """Columns of the terminal that is written to; None for a file or a pipe."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def at_least_one(text: str) -> int:

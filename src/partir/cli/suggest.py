@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser, Namespace
-from typing import Any
 
 import partir
-from partir.api.suggest import Suggestion
 from partir.cli.sources import at_least_one, partition_arguments, require_device
-from partir.report.table import bytes_text, seconds_text
+from partir.columns import bytes_text, seconds_text
 from partir.tactics.schedule import tactic_text
 
 
@@ -28,7 +26,7 @@ def run_suggest(args: Namespace) -> None:
     require_device(args, "suggest")
     found = partir.suggest(partition_arguments(args), args.axis, args.k)
     if args.json:
-        print(json.dumps([_as_data(one) for one in found], indent=1))
+        print(json.dumps([one.to_json() for one in found], indent=1))
         return
     for one in found:
         fits = "" if one.fits else ", does not fit"
@@ -37,13 +35,3 @@ def run_suggest(args: Namespace) -> None:
         print(tactic_text(one.tactic))
     if not found:
         print(f'nothing to decide over "{args.axis}"')
-
-
-def _as_data(one: Suggestion) -> dict[str, Any]:
-    return {
-        "tactic": tactic_text(one.tactic),
-        "reason": one.reason,
-        "seconds": one.seconds,
-        "peak_bytes": one.peak_bytes,
-        "fits": one.fits,
-    }

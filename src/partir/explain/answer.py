@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from partir.columns import bytes_text, seconds_text
 from partir.ir.source import Location
-from partir.report.table import bytes_text, seconds_text
 from partir.tactics.manual import ManualPartition
 from partir.tactics.schedule import tactic_text
 

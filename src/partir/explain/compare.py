@@ -7,11 +7,11 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from partir.columns import aligned, bytes_text, seconds_text
 from partir.explain.changes import name_stem
 from partir.explain.evidence import ExplainedStep
 from partir.explain.listing import CollectiveUse, collective_list
 from partir.ir.garbage import collection_paused
-from partir.report.table import aligned, bytes_text, seconds_text
 from partir.spmd.printer import tiling_text
 
 _MOST = 12  # lines of each kind that are printed

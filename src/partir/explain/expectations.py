@@ -25,7 +25,7 @@ Expected = Mapping[str, int | float | str]
 
 _COMPARE = {"<=": operator.le, "<": operator.lt, "==": operator.eq}
 _TEXT = re.compile(r"\s*(<=|<|==)?\s*([\d.]+(?:e[+-]?\d+)?)\s*([a-zA-Zµ]*)\s*")
-_BYTES = {"B": 1.0} | {
+BYTES = {"B": 1.0} | {
     f"{prefix}{unit}": base**power
     for power, prefix in enumerate("KMGT", start=1)
     for unit, base in (("B", 1000.0), ("iB", 1024.0))
@@ -83,7 +83,7 @@ def _limit(name: str, wanted: int | float | str) -> Limit:
 
 def _units(name: str) -> dict[str, float]:
     if "bytes" in name:
-        return {"": 1.0, **_BYTES}
+        return {"": 1.0, **BYTES}
     return {"": 1.0, **_SECONDS} if name == "seconds" else {"": 1.0}
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from partir.columns import bytes_text
 from partir.explain.answer import Explanation
 from partir.explain.changes import Changes
 from partir.explain.evidence import Evidence
 from partir.explain.remedies import for_peak
 from partir.explain.trial import Change
-from partir.report.table import bytes_text
 from partir.rules.nest import UNDECIDED
 from partir.simulate.memory.peak import Alive
 

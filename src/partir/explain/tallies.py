@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from partir.columns import aligned, bytes_text, html_table, seconds_text
 from partir.errors import PartitionError
 from partir.explain.evidence import Evidence, ExplainedStep
 from partir.explain.listing import collective_list
 from partir.ir.garbage import collection_paused
 from partir.ir.source import Location, short
-from partir.report.table import aligned, bytes_text, seconds_text
 from partir.simulate.kernels.work import work_of
 from partir.simulate.timeline import Event
 from partir.spmd.program import Collective, Compute, Control
@@ -54,11 +54,22 @@ class Tallies(tuple[Tally, ...]):
 
     def __str__(self) -> str:
         """A row for each place."""
+        return self.table()
+
+    def table(self, width: int | None = None) -> str:
+        """The same, folded to a width."""
+        return "\n".join(aligned(self._rows, width))
+
+    @property
+    def _rows(self) -> list[list[str]]:
         head = ["where", "collectives", "sent/device", "time", "flops", "at the peak"]
-        rows = [head, *map(_row, self)]
-        return "\n".join(aligned(rows))
+        return [head, *map(_row, self)]
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """The same in a notebook."""
+        return html_table(self._rows)
 
 
 def _row(tally: Tally) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from partir.columns import aligned, bytes_text, html_page, html_table, seconds_text
 from partir.mesh import Mesh
 
 
@@ -40,12 +41,37 @@ _HEAD = {
 
 
 def steps_table(
-    name: str, mesh: Mesh, steps: Sequence[ShownStep], device: str | None = None
+    name: str,
+    mesh: Mesh,
+    steps: Sequence[ShownStep],
+    device: str | None = None,
+    width: int | None = None,
 ) -> str:
     """A row per tactic: collectives on one device, bytes sent, work, conflicts left.
 
     With a device, a second table follows: time and memory after each tactic.
     """
+    lines = [_title(name, mesh), *aligned(_counts(steps), width)]
+    if device is not None:
+        lines += ["", *aligned(_estimates(steps, device), width)]
+    return "\n".join(lines)
+
+
+def steps_html(
+    name: str, mesh: Mesh, steps: Sequence[ShownStep], device: str | None = None
+) -> str:
+    """The same for notebooks."""
+    parts = [html_table(_counts(steps))]
+    if device is not None:
+        parts.append(html_table(_estimates(steps, device)))
+    return html_page(_title(name, mesh), parts)
+
+
+def _title(name: str, mesh: Mesh) -> str:
+    return f"{name} on {mesh} ({mesh.size} devices)"
+
+
+def _counts(steps: Sequence[ShownStep]) -> list[list[str]]:
     head = ["after tactic", *_HEAD.values(), "sent/device", "work", "conflicts"]
     rows = [head]
     for step in steps:
@@ -59,11 +85,7 @@ def steps_table(
                 str(len(step.conflicts)),
             ]
         )
-    title = f"{name} on {mesh} ({mesh.size} devices)"
-    lines = [title, *aligned(rows)]
-    if device is not None:
-        lines += ["", *aligned(_estimates(steps, device))]
-    return "\n".join(lines)
+    return rows
 
 
 def _estimates(steps: Sequence[ShownStep], device: str) -> list[list[str]]:
@@ -97,43 +119,3 @@ def _estimates(steps: Sequence[ShownStep], device: str) -> list[list[str]]:
 
 def _change(before: float | None, now: float) -> str:
     return f"{now / before - 1:+.1%}" if before else "-"
-
-
-def seconds_text(seconds: float) -> str:
-    """Seconds for people.
-
-    >>> seconds_text(0.0), seconds_text(2.5e-5), seconds_text(0.25), seconds_text(90)
-    ('0 s', '25.0 µs', '250.0 ms', '90.00 s')
-    """
-    if not seconds:
-        return "0 s"
-    if seconds < 1e-3:
-        return f"{seconds * 1e6:.1f} µs"
-    return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
-
-
-def aligned(rows: list[list[str]]) -> list[str]:
-    """Rows padded to columns, a rule below the first."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if i == 0 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
-    return [lines[0], "-" * max(map(len, lines)), *lines[1:]]
-
-
-def bytes_text(count: int) -> str:
-    """Bytes for people.
-
-    >>> bytes_text(0), bytes_text(1536), bytes_text(5 * 2**30)
-    ('0 B', '1.5 KiB', '5.0 GiB')
-    """
-    size = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if size < 1024 or unit == "TiB":
-            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    raise AssertionError

@@ -8,6 +8,14 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Any
 
+from partir.columns import (
+    aligned,
+    bytes_text,
+    html_page,
+    html_table,
+    html_text,
+    seconds_text,
+)
 from partir.ir.garbage import collection_paused
 from partir.partition.state import State
 from partir.search.goal import Outcome
@@ -28,7 +36,7 @@ _SURE = 1.002  # times a folded score: how much better than it the whole one may
 _NEAR = 0.97  # of the best folded score: the whole program may rank these otherwise
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """What a search found: decisions, and what they cost on the whole program."""
 
@@ -41,6 +49,55 @@ class Result:
     history: tuple[Any, ...]
     estimate: Estimate
     reason: str = ""  # why there is no decision, if there is none
+
+    def __str__(self) -> str:
+        """What was decided, what it costs, what was tried."""
+        return "\n".join([self._title, *aligned(self._rows), *self._reason_lines])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """The same in a notebook."""
+        parts = [html_table(self._rows), *map(html_text, self._reason_lines)]
+        return html_page(self._title, parts)
+
+    def to_json(self) -> dict[str, Any]:
+        """As data, with the best so far at each improvement."""
+        return {
+            **_figures(self.outcome),
+            "evaluations": self.evaluations,
+            "reason": self.reason,
+            "decisions": [
+                {"name": one.name, "axis": one.axis, "reason": one.reason}
+                for one in self.decisions
+            ],
+            "history": [
+                {
+                    "evaluations": one.evaluations,
+                    "after_seconds": one.seconds,
+                    **_figures(one.best),
+                }
+                for one in self.history
+            ],
+        }
+
+    @property
+    def _title(self) -> str:
+        time, peak = self.outcome.seconds, self.outcome.peak_bytes
+        fits = "" if self.outcome.fits else ", does not fit"
+        return (
+            f"{seconds_text(time)} a step, {bytes_text(peak)} at the peak{fits}; "
+            f"{self.evaluations} partitions tried"
+        )
+
+    @property
+    def _rows(self) -> list[list[str]]:
+        made = [[one.name, one.axis, one.reason] for one in self.decisions]
+        return [["decision", "axis", "why"], *made]
+
+    @property
+    def _reason_lines(self) -> list[str]:
+        return [self.reason] if self.reason else []
 
     def no_fit(self) -> str:
         """That nothing fits, how near it came and what stands in the way."""
@@ -57,6 +114,14 @@ class Result:
             "smaller batch, jax.checkpoint around layers, or, if later tactics will "
             'make it fit, memory_limit=float("inf")'
         )
+
+
+def _figures(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "seconds": outcome.seconds,
+        "peak_bytes": outcome.peak_bytes,
+        "fits": outcome.fits,
+    }
 
 
 @collection_paused

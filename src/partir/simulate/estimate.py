@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from partir.columns import bytes_text, html_page, html_table, seconds_text
 from partir.errors import PartitionError
 from partir.ir.core import Program
 from partir.ir.garbage import collection_paused
@@ -291,8 +292,8 @@ class Estimate:
 
     # As text and data
 
-    def as_data(self) -> dict[str, Any]:
-        """The figures, for JSON."""
+    def to_json(self) -> dict[str, Any]:
+        """The figures as data."""
         return {
             "device": self.device.name,
             "seconds": self.seconds,
@@ -304,7 +305,25 @@ class Estimate:
             "flops": self.flops,
             "mfu": self.mfu,
             "fits": self.fits,
+            "argument_bytes": self.argument_bytes,
+            "result_bytes": self.result_bytes,
+            "temporary_bytes": self.temporary_bytes,
         }
+
+    def _repr_html_(self) -> str:
+        """A table in a notebook."""
+        rows = [
+            ["", "figure"],
+            ["step time", seconds_text(self.seconds)],
+            ["computing", seconds_text(self.compute_seconds)],
+            ["communicating", seconds_text(self.communication_seconds)],
+            ["nothing computed meanwhile", seconds_text(self.exposed_seconds)],
+            ["peak memory", bytes_text(self.peak_bytes)],
+            ["of", bytes_text(int(self.device.memory_bytes))],
+            ["flops of a device", f"{self.flops:.4g}"],
+            ["MFU", f"{self.mfu:.1%}"],
+        ]
+        return html_page(f"on {self.device.name}", [html_table(rows)])
 
     def __repr__(self) -> str:
         """Time, memory and use of the device."""

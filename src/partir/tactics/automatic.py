@@ -5,10 +5,12 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
 
+from partir.columns import html_text
 from partir.errors import PartitionError
 from partir.partition.actions import Partition
 from partir.partition.patterns import Pattern
@@ -24,6 +26,7 @@ from partir.simulate.estimate import Estimate
 from partir.tactics.choose import Choose
 from partir.tactics.manual import REPLICATED, ManualPartition, Wish
 from partir.tactics.progress import live_progress
+from partir.tactics.source import tactic_source
 
 _EVALUATIONS = 1000
 _DEVICE = "tpu_v5p"  # if nobody says one
@@ -55,6 +58,8 @@ class AutomaticPartition:
             the best counts.
         executor: takes the place of processes of our own, for example a cluster's.
         listener: called with a `Progress` now and then.
+        progress: whether a search of more than two seconds shows how far it is, on a
+            terminal or in a notebook, if there is no listener.
 
     Example:
         >>> import jax, partir
@@ -81,6 +86,7 @@ class AutomaticPartition:
     workers: int = 1
     executor: Executor | None = None
     listener: Callable[[Progress], None] | None = None
+    progress: bool = True
     found: tuple[ManualPartition | Choose, ...] = field(default=(), init=False)
     result: Result | None = field(default=None, init=False, repr=False)
 
@@ -110,6 +116,27 @@ class AutomaticPartition:
                 f"AutomaticPartition: {what} is a number{unit} of more than 0, got "
                 f"{given!r}"
             )
+
+    def _repr_html_(self) -> str:
+        """What was found, in a notebook."""
+        if self.result is None:
+            return html_text(f"{self.name}: nothing is searched yet")
+        found = "\n".join(map(tactic_source, self.found))
+        return self.result._repr_html_() + html_text(found)
+
+    def to_json(self) -> dict[str, Any]:
+        """What was found as data: figures, decisions, tactics as text."""
+        result = {} if self.result is None else self.result.to_json()
+        tactics = [
+            {
+                "name": tactic.name,
+                "axis": tactic.axis,
+                "reason": tactic.reason,
+                "source": tactic_source(tactic),
+            }
+            for tactic in self.found
+        ]
+        return {**result, "tactics": tactics}
 
     def apply(self, partition: Partition) -> None:
         """Search, or take what was found before, one tactic after another."""
@@ -172,7 +199,7 @@ class AutomaticPartition:
         donated = None if setting is None else setting.donated()
         count = len(partition.program.arguments)
         budget = Budget(self.evaluations, self.seconds)
-        with live_progress(budget) as shown:
+        with live_progress(budget) if self.progress else nullcontext() as shown:
             result = search(
                 partition.state,
                 self.axes,

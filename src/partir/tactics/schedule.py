@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from partir.columns import html_page, html_text
 from partir.errors import PartitionError
 from partir.partition.actions import Partition
 from partir.tactics.choose import Choose
@@ -60,6 +61,10 @@ class Schedule:
     def __str__(self) -> str:
         """The tactics one after another, manual ones as Python."""
         return "\n".join(map(tactic_text, self.flat()))
+
+    def _repr_html_(self) -> str:
+        """The same in a notebook."""
+        return html_page(self.name, [html_text(str(self))])
 
     def flat(self) -> Iterator[Tactic]:
         """Tactics with nested schedules taken apart."""
