@@ -216,6 +216,24 @@ def test_tiles_that_are_all_padding_hold_nothing() -> None:
     np.testing.assert_allclose(record.compile()(x, y), function(x, y), rtol=1e-12)
 
 
+def test_short_tiles_that_move_to_another_dimension() -> None:
+    """Over 2 and 4 devices, 20 rows lie otherwise than over 4 and 2."""
+
+    def sorted_rows(x: Array) -> tuple[Array, Array]:
+        rows = partir.tag(jnp.concatenate([x[:16], x[4:8]]), "rows")
+        return partir.tag(jnp.sort(rows, axis=0), "sorted"), rows.sum(0)
+
+    tactics = [
+        partir.ManualPartition({"rows": 0, "sorted": 1}, axis="X"),
+        partir.ManualPartition({"rows": 0}, axis="Y"),
+    ]
+    x = values(24, 4)
+    record = partir.partition(sorted_rows, {"X": 2, "Y": 4}, tactics, args=(x,))
+    made, want = record.compile()(x), sorted_rows(x)
+    for got, expected in zip(made, want, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-9)
+
+
 def test_windows_that_come_round_to_their_own_tile() -> None:
     """Rows that a device has itself, read in two places: gathered, not exchanged."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from itertools import permutations, product
@@ -14,6 +15,7 @@ from partir.ir.types import TensorType, tensor
 from partir.mesh import Mesh
 from partir.rules.nest import Tiling
 from partir.spmd.lower import local_type
+from partir.spmd.narrowest import steps_between
 from partir.spmd.program import SLICE, Block, Cause, Collective, SpmdProgram
 from partir.spmd.reshard import ReshardStep, plan
 from tests.programs import run_spmd
@@ -118,6 +120,19 @@ def test_every_step_between_two_dimensions() -> None:
 def test_pairs_on_two_dimensions() -> None:
     long = [pair for pair in pairs(CUBE, 2) if len(plan(*pair)) > 1]
     assert_right(CUBE, (8, 8), random.Random(0).sample(long, 200))
+
+
+@pytest.mark.parametrize("sizes", [(20, 8), (8, 20), (13, 20)], ids=str)
+def test_short_tiles_stay_in_their_order(sizes: tuple[int, int]) -> None:
+    """20 rows over 4 and 2 are 3 + 2 a pair, over 2 and 4 they are 3 + 3 + 3 + 1."""
+    for source, target in pairs(UNEQUAL, 2):
+        now = source
+        for step in steps_between(sizes, source, target, UNEQUAL):
+            parts = math.prod(UNEQUAL.axes[axis] for axis in step.axes)
+            reordered = step.kind == "collective_permute"
+            assert not (reordered and sizes[step.dim] % parts), (source, target)
+            now = step.after
+        assert now == target
 
 
 # Counting

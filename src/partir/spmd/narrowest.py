@@ -21,7 +21,7 @@ from partir.rules.joins import laid_types
 from partir.rules.nest import Nest, Tiling, nest_of
 from partir.rules.traits import PASSED_ON, Role, role_of
 from partir.spmd.delay_sums import Delays
-from partir.spmd.reshard import joinable, plan
+from partir.spmd.reshard import joinable, plan, short_dims
 from partir.spmd.reshard_steps import ReshardStep, cost
 from partir.spmd.wishes import base_of, is_looped
 
@@ -34,9 +34,10 @@ def steps_between(
 ) -> tuple[ReshardStep, ...]:
     """Moves between tilings; short tiles are not put in another order."""
     between = joinable(sizes, have, want, mesh)
+    short = short_dims(sizes, have, want, mesh)
     if between == want:
-        return plan(have, want, mesh)
-    return plan(have, between, mesh) + plan(between, want, mesh)
+        return plan(have, want, mesh, short)
+    return plan(have, between, mesh, short) + plan(between, want, mesh, short)
 
 
 def bytes_between(type_: TensorType, have: Tiling, want: Tiling, mesh: Mesh) -> float:

@@ -18,9 +18,14 @@ from partir.spmd.reshard_steps import ReshardStep, cheapest
 
 @cache
 def plan(
-    source: Tiling, target: Tiling, mesh: Mesh | None = None
+    source: Tiling,
+    target: Tiling,
+    mesh: Mesh | None = None,
+    in_order: frozenset[int] = frozenset(),
 ) -> tuple[ReshardStep, ...]:
     """Moves that turn `source` into `target`, with the fewest bytes on this mesh.
+
+    Tiles of the dimensions `in_order` are not put in another order on the way.
 
     >>> [m.kind for m in plan((("B",), ()), ((), ("B",)))]
     ['all_to_all']
@@ -42,7 +47,7 @@ def plan(
         now = move.after
     if mesh is None or len(moves) < 2 or {m.kind for m in moves} == {"all_slice"}:
         return tuple(moves)
-    return cheapest(source, target, mesh, tuple(moves))
+    return cheapest(source, target, mesh, tuple(moves), in_order)
 
 
 @cache
@@ -64,6 +69,23 @@ def joinable(
         loses = len(have) > common and len(want) > common
         made.append(want[:common] if loses and size % parts else want)
     return tuple(made)
+
+
+@cache
+def short_dims(
+    sizes: tuple[int, ...], source: Tiling, target: Tiling, mesh: Mesh
+) -> frozenset[int]:
+    """Dimensions with short tiles: another order of axes would be other tiles.
+
+    >>> short_dims((7, 8), (("B",), ()), ((), ("B",)), Mesh({"B": 2}))
+    frozenset({0})
+    """
+    return frozenset(
+        dim
+        for tiling in (source, target)
+        for dim, axes in enumerate(tiling)
+        if sizes[dim] % math.prod(mesh.axes[axis] for axis in axes)
+    )
 
 
 def _with(tiling: Tiling, dim: int, axes: tuple[str, ...]) -> Tiling:

@@ -25,7 +25,11 @@ class ReshardStep:
 
 
 def cheapest(
-    source: Tiling, target: Tiling, mesh: Mesh, known: tuple[ReshardStep, ...]
+    source: Tiling,
+    target: Tiling,
+    mesh: Mesh,
+    known: tuple[ReshardStep, ...],
+    in_order: frozenset[int] = frozenset(),
 ) -> tuple[ReshardStep, ...]:
     """A way that moves fewer bytes than `known`, or that one. Dijkstra over tilings."""
     limit = sum(cost(s, m, mesh) for s, m in _along(source, known))
@@ -43,7 +47,7 @@ def cheapest(
         if now in done or spent >= limit:
             continue
         done.add(now)
-        for step in _next_steps(now, dims, axes):
+        for step in _next_steps(now, dims, axes, in_order):
             if step.after not in done and _divides(step.after, source, target, mesh):
                 total = spent + cost(now, step, mesh)
                 longer = (*way, step)
@@ -90,7 +94,9 @@ def _with(tiling: Tiling, dim: int, axes: tuple[str, ...]) -> Tiling:
 
 
 @cites(TILED)
-def _next_steps(now: Tiling, dims: list[int], axes: set[str]) -> Iterator[ReshardStep]:
+def _next_steps(
+    now: Tiling, dims: list[int], axes: set[str], in_order: frozenset[int]
+) -> Iterator[ReshardStep]:
     """Every single step over these dimensions and axes."""
     used = {axis for dim in now for axis in dim}
     for dim in dims:
@@ -107,7 +113,7 @@ def _next_steps(now: Tiling, dims: list[int], axes: set[str]) -> Iterator[Reshar
                 if to != dim:
                     after = _with(fewer, to, now[to] + run)
                     yield ReshardStep("all_to_all", run, dim, to, after)
-        for order in permutations(have):
+        for order in permutations(have) if dim not in in_order else ():
             if order != have:
                 yield ReshardStep(
                     "collective_permute", have, dim, -1, _with(now, dim, order)
