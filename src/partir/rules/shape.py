@@ -32,7 +32,7 @@ from partir.rules.nest import Nest
 from partir.rules.positions import is_tile, zero_outside_tile
 from partir.rules.reach import Reach
 from partir.rules.registry import local_attrs, local_form, rule
-from partir.rules.slices import window_of_whole, written_over
+from partir.rules.slices import more_rows, window_of_whole, written_over
 
 
 @rule("broadcast_in_dim")
@@ -150,6 +150,11 @@ def slice_tile(nest: Nest, emitter: Emitter, whole: Ssa, position: int) -> Ssa:
     """This iteration's tile of a value that is whole."""
     local = (*nest.operand_types, *nest.result_types)[position]
     starts = tile_starts(nest, emitter, position)
+    for dim, size in enumerate(whole.type.shape):
+        extent = nest.extent(position, dim)
+        # Without rows behind a short tile, a slice would start before it.
+        last = max(extent.starts(nest.parts(extent.axes)))
+        whole = more_rows(emitter, whole, dim, last + extent.length - size)
     return sliced_at(emitter, whole, starts, local.shape)
 
 
@@ -189,9 +194,8 @@ def concatenate(op: Signature) -> Iterator[Factor]:
             yield Factor(size, (dim,) * len(op.operands), (dim,), loose=True)
             continue
         if _IN_WINDOWS in op.attrs:
-            named = tuple(
-                dim if operand.shape[dim] == size else None for operand in op.operands
-            )
+            read = ints(op.attrs[_IN_WINDOWS])
+            named = tuple(dim if n in read else None for n in range(len(op.operands)))
             yield Factor(size, named, (dim,), loose=True)
             continue
         longest = max(operand.shape[dim] for operand in op.operands)
@@ -207,7 +211,8 @@ def concatenate(op: Signature) -> Iterator[Factor]:
         yield Factor(size, named, (dim,), reach=reach, loose=True)
 
 
-# Inside a loop along the joined dimension, operands are windows of the tile's size.
+# Inside a loop along the joined dimension, these operands are windows of the tile's
+# size; others are whole, of whatever size.
 _IN_WINDOWS = "partir.in_windows"
 
 
@@ -215,8 +220,11 @@ _IN_WINDOWS = "partir.in_windows"
 def concatenate_attrs(nest: Nest) -> dict[str, str]:
     """Mark what is no concatenation any more."""
     attrs = nest.signature.attrs
-    inside = nest.gives[0][integer(attrs["dimension"])]
-    return {**attrs, _IN_WINDOWS: "true"} if inside else attrs
+    dim = integer(attrs["dimension"])
+    if not nest.gives[0][dim]:
+        return attrs
+    read = [position for position, need in enumerate(nest.needs) if need[dim]]
+    return {**attrs, _IN_WINDOWS: i64_array(read)}
 
 
 def _joints(op: Signature, dim: int) -> list[int]:

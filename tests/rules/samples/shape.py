@@ -114,6 +114,9 @@ def constant(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
     ):
         attrs = f"value = dense<{text}> : tensor<4x6x{dtype}>"
         yield Sample(text, written(kind, f"-> 4x6x{dtype}", attrs))
+    odd = np.arange(35).reshape(5, 7).tolist()
+    attrs = f"value = dense<{odd}> : tensor<5x7xi32>"
+    yield Sample("odd sizes", written(kind, "-> 5x7xi32", attrs))
 
 
 @sample("iota")
@@ -137,6 +140,7 @@ def concatenate(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
         ("4x6xf64, 4x6xf64 -> 4x12xf64", 1),
         ("1x6xf64, 9x6xf64, 2x6xf64 -> 12x6xf64", 0),
         ("8x2xf64, 3x2xf64, 7x2xf64 -> 18x2xf64", 0),
+        ("2x2xf64, 5x2xf64, 18x2xf64 -> 25x2xf64", 0),  # one is as long as a tile
     ):
         yield Sample(types, written(kind, types, f"dimension = {dim} : i64"))
 
