@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import Array, lax
+from jax.experimental import io_callback
 
 import partir
 from tests.normal.forms import kinds, normal
@@ -55,6 +56,18 @@ AS_THEY_ARE: dict[str, Callable[[Array], Array]] = {
 @pytest.mark.parametrize("name", AS_THEY_ARE)
 def test_what_stays_as_it_is(name: str) -> None:
     assert kinds(normal(AS_THEY_ARE[name], X))["add"] == 1
+
+
+def test_what_has_effects_is_done_though_all_of_it_is_cut_off() -> None:
+    """A part that lies outside of the sum is no part of it, but was computed."""
+
+    def both(x: Array) -> Array:
+        seen = io_callback(lambda x: x, x, x)
+        return pad(x, 0, 12) + (pad(-x, 12, 0) + pad(seen, 24, -12))
+
+    made = kinds(partir.trace(both, X))
+    assert made["concatenate"] == made["custom_call"] == 1
+    assert "pad" not in made
 
 
 def test_the_gradient_of_slices() -> None:

@@ -5,11 +5,7 @@ from __future__ import annotations
 from partir.errors import PartitionError
 from partir.frontend.trace import Traced
 from partir.ir.core import Op, Program
-from partir.rules.host import calls_host
-
-_HOST_OPS = frozenset(
-    {"stablehlo.send", "stablehlo.recv", "stablehlo.infeed", "stablehlo.outfeed"}
-)
+from partir.rules.host import HOST_OPS, calls_host
 
 
 def refuse_callbacks(program: Program) -> None:
@@ -31,4 +27,4 @@ def refuse_callbacks(program: Program) -> None:
 
 def _is_callback(op: Op) -> bool:
     target = op.signature.attrs.get("call_target_name", "")
-    return "callback" in target or op.kind in _HOST_OPS
+    return "callback" in target or op.kind in HOST_OPS

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from partir.ir.core import Lambda, Op, Program, Region, Signature
 from partir.ir.source import Location
 from partir.ir.types import TensorType
+from partir.rules.host import has_effects
 
 
 class Form(NamedTuple):
@@ -28,6 +29,7 @@ class Draft:
 
     Values that have names from outside stay: tags, results, what loops and branches
     carry. A tagged value is a place where users decide, so nobody looks through it.
+    What has effects stays as well, read or not.
     """
 
     def __init__(self, program: Program) -> None:
@@ -41,7 +43,8 @@ class Draft:
         }
         self._readers = Counter(chain.from_iterable([op.operands for op in ops]))
         self._tagged = frozenset(tag.value for tag in program.tags)
-        self._kept = self._tagged.union(_named_outside(program))
+        acting = (op.results for op in ops if has_effects(op.signature))
+        self._kept = self._tagged.union(_named_outside(program), *acting)
         self._inward = frozenset(_read_from_outside(program))
         self._before: dict[int, list[int]] = {}
         self._gone: set[int] = set()

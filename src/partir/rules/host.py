@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from partir.ir.core import Signature
 
+HOST_OPS = frozenset(
+    {"stablehlo.send", "stablehlo.recv", "stablehlo.infeed", "stablehlo.outfeed"}
+)
+"""Ops that speak with the host, or with other devices, by themselves."""
+
+
+def has_effects(op: Signature) -> bool:
+    """Whether it does more than make its results, so that it can't be left out."""
+    return op.attrs.get("has_side_effect") == "true" or op.kind in HOST_OPS
+
 
 def calls_host(op: Signature) -> bool:
     """Whether the op calls a Python function on the host."""

@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from partir.ir.core import Program
+from partir.rules.host import has_effects
 from partir.rules.identities import SCATTERED, UNREAD, cites
 from partir.spmd.gathers import merge_gathers
 from partir.spmd.hoist import hoist_kept_gathers
@@ -130,8 +131,7 @@ def _effects(program: Program) -> frozenset[int]:
     for index in reversed(range(len(program.ops))):  # owners stand before
         op = program.ops[index]
         inner = {number for region in op.regions for number in region.ops}
-        own = op.signature.attrs.get("has_side_effect") == "true"
-        if own or not marked.isdisjoint(inner):
+        if has_effects(op.signature) or not marked.isdisjoint(inner):
             marked.add(index)
     return frozenset(marked)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from partir.ir.core import Program, Region
+from partir.rules.host import has_effects
 
 
 def dead_ops(program: Program) -> set[int]:
@@ -14,7 +15,7 @@ def dead_ops(program: Program) -> set[int]:
     dead: set[int] = set()
     for index in reversed(program.body.ops):
         op = program.ops[index]
-        effect = op.regions or op.signature.attrs.get("has_side_effect") == "true"
+        effect = op.regions or has_effects(op.signature)
         if not effect and op.results and read.isdisjoint(op.results):
             dead.add(index)
             continue
