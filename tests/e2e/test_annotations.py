@@ -111,6 +111,29 @@ def test_a_shard_map_needs_the_mesh_that_it_was_written_for() -> None:
         partir.partition(program, {"b": 2}, [])
 
 
+def numbered(in_specs: P, out_specs: P) -> Any:
+    """A shard_map whose tiles depend on the devices that have them."""
+
+    def local(x: Any) -> Any:
+        place = 100 * jax.lax.axis_index("B") + 10 * jax.lax.axis_index("M")
+        return x + place.astype(x.dtype)
+
+    def model(x: Any) -> Any:
+        specs = {"in_specs": in_specs, "out_specs": out_specs}
+        return jax.shard_map(local, **specs)(x) * 2
+
+    return model
+
+
+def test_axes_of_a_shard_map_in_an_order_of_its_own() -> None:
+    fn, x = numbered(P(("M", "B")), P(("M", "B"))), np.arange(16.0, dtype="f4")
+    made = partir.partition(fn, MESH, [ROWS], args=(x,)).compile()(x)
+    np.testing.assert_array_equal(made, expected(fn, (x,)))
+    both = numbered(P(("M", "B")), P(("B", "M")))
+    with pytest.raises(partir.PartitionError, match="the same order in all its in_sp"):
+        partir.partition(both, MESH, [], args=(x,))
+
+
 def over(mesh: jax.sharding.Mesh) -> Any:
     """A model with a shard_map over a mesh of its own, and a constraint beside it."""
 

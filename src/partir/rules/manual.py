@@ -6,7 +6,9 @@ the dimensions that its in_shardings and out_shardings name.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 
 from partir.errors import PartitionError
 from partir.ir.attributes import MESH, names, shardings
@@ -37,11 +39,31 @@ def fixed_nest(op: Signature, axes: Mapping[str, int]) -> Nest:
     ins = shardings(op.attrs["in_shardings"])
     outs = shardings(op.attrs["out_shardings"])
     loops = []
-    for axis in names(op.attrs["manual_axes"]):
+    for axis in _in_order(names(op.attrs["manual_axes"]), [*ins, *outs]):
         operands = tuple(_dim(axis, dims) for dims in ins)
         results = tuple(_dim(axis, dims) for dims in outs)
         loops.append(Loop(axis, axes[axis], Factor(axes[axis], operands, results)))
     return Nest(op, tuple(loops))
+
+
+def _in_order(
+    axes: Sequence[str], shardings: Sequence[tuple[tuple[str, ...], ...]]
+) -> tuple[str, ...]:
+    """Axes, major first, as the dimensions that several of them tile have them."""
+    before: dict[str, list[str]] = {axis: [] for axis in axes}
+    for dim in (dim for dims in shardings for dim in dims):
+        tiling = [axis for axis in dim if axis in before]
+        for outer, inner in itertools.pairwise(tiling):
+            before[inner].append(outer)
+    try:
+        return tuple(TopologicalSorter(before).static_order())
+    except CycleError as error:
+        shown = " and ".join(sorted(set(error.args[1])))
+        raise PartitionError(
+            f"a shard_map of the model has axes {shown} of one dimension in one order "
+            "here and in another there: use the same order in all its in_specs and "
+            "out_specs"
+        ) from None
 
 
 def _dim(axis: str, dims: tuple[tuple[str, ...], ...]) -> int | None:
