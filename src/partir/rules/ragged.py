@@ -98,9 +98,9 @@ def ragged_dot(op: Signature) -> Iterator[Factor]:
     for x, y in dims.contract:
         yield Factor(left[x], (x, y, sizes_dim(x)), (None,), "sum")
     if len(sizes) == 1 and dims.group is not None:
-        yield Factor(sizes[0], (None, dims.group, None), (None,), "sum")
+        yield Factor(right[dims.group], (None, dims.group, None), (None,), "sum")
     elif len(sizes) == 1 and dims.grouped_result:
-        yield Factor(sizes[0], (None, None, None), (0,))
+        yield Factor(op.results[0].shape[0], (None, None, None), (0,))
 
 
 @local_form("chlo.ragged_dot")

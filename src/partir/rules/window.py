@@ -225,7 +225,9 @@ def pooling_windows(op: Signature) -> list[SlidingWindow]:
 def select_and_scatter(op: Signature) -> Iterator[Factor]:
     """``(~i), (~i), () -> (i)``; in tiles where windows are side by side.
 
-    Else a tile is made of all windows that reach into it, which then cover it.
+    Else a tile is made of all windows that reach into it, which then cover it. Not
+    where padding is left out: in the first and the last tile it would be numbers, which
+    are chosen in the end where there are only infinite ones, or nan.
     """
     whole, source = op.operands[0].shape, op.operands[1].shape
     for dim, window in enumerate(pooling_windows(op)):
@@ -236,7 +238,8 @@ def select_and_scatter(op: Signature) -> Iterator[Factor]:
             continue
         fill, adds = never_chosen(op), _adds(op.lambdas[1], op.operands[1].dtype)
         covers = whole[dim] % window.stride == 0 and window.size >= window.stride
-        if fill is None or not adds or not covers:
+        numbers = FILLED in op.attrs or window.plain
+        if fill is None or not adds or not covers or not numbers:
             continue
         first, last = _sources(window)
         read = (first * window.stride - window.low, (last - first) * window.stride)

@@ -121,6 +121,27 @@ def select_and_scatter(kind: str, rng: np.random.Generator) -> Iterator[Sample]:
         for signature in traced(kind, jax.grad(pooled), x):
             yield Sample(f"{size} {stride} {padding}", signature)
     yield from _filled(kind)
+    yield from _left_out(kind)
+
+
+_LARGEST = """{
+  ^bb0(%a: tensor<f64>, %b: tensor<f64>):
+  %c = stablehlo.compare GE, %a, %b : (tensor<f64>, tensor<f64>) -> tensor<i1>
+  "stablehlo.return"(%c) : (tensor<i1>) -> () }"""
+
+
+def _left_out(kind: str) -> Iterator[Sample]:
+    """Padding without numbers, where the only ones are infinite, or nan."""
+    x = np.asarray([[-np.inf, -np.inf, 1.0, 2.0, -np.inf, np.nan]] * 4)
+    attrs = (
+        f"{_attrs(window_dimensions=(2, 3), window_strides=(1, 1))}, "
+        "padding = dense<[[0, 0], [1, 1]]> : tensor<2x2xi64>"
+    )
+    types = "4x6xf64, 3x6xf64, f64 -> 4x6xf64"
+    regions = f"{_LARGEST}, {combine('add', 'f64')}"
+    y = np.arange(1.0, 19.0).reshape(3, 6)
+    signature = written(kind, types, attrs, regions)
+    yield Sample("padding left out", signature, given=(x, y, np.asarray(0.0)))
 
 
 def _filled(kind: str) -> Iterator[Sample]:
