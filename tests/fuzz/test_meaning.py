@@ -92,8 +92,9 @@ SAFE = {
 }
 
 
+@pytest.mark.parametrize("whole", ["index", "small"])
 @pytest.mark.parametrize("name", SAFE)
-def test_interpreter_agrees_with_xla(name: str) -> None:
+def test_interpreter_agrees_with_xla(name: str, whole: str) -> None:
     types, result, body = SAFE[name]
     text = _main(types, result, body)
     rng = np.random.default_rng(0)
@@ -101,8 +102,31 @@ def test_interpreter_agrees_with_xla(name: str) -> None:
     for spelled in types.split():
         *sizes, dtype = spelled.split("x", spelled.count("x") - ("complex" in spelled))
         type_ = tensor(tuple(map(int, sizes)), dtype)
-        args.append(drawn(type_, "whole" if "f" in dtype else "index", rng))
+        args.append(drawn(type_, "whole" if "f" in dtype else whole, rng))
     assert is_interpreted(text)
+    np.testing.assert_array_equal(evaluate(text, args)[0], compiled(text, args)[0])
+
+
+WINDOWS = {
+    "padding": "padding = dense<[[1, 0], [0, 1]]> : tensor<2x2xi64>",
+    "spread": "base_dilations = array<i64: 2, 1>, "
+    "padding = dense<[[-2, 0], [0, 1]]> : tensor<2x2xi64>",
+}
+
+
+@pytest.mark.parametrize("spelled", WINDOWS.values(), ids=WINDOWS)
+@pytest.mark.parametrize("kind", ["add", "multiply", "maximum"])
+def test_windows_leave_padding_out_as_xla_does(kind: str, spelled: str) -> None:
+    """The start counts once in each window, whatever of the window is padding."""
+    body = f"""%0 = "stablehlo.reduce_window"(%a0, %a1) ({{
+         ^bb0(%x: tensor<i32>, %y: tensor<i32>):
+           %z = stablehlo.{kind} %y, %x : tensor<i32>
+           stablehlo.return %z : tensor<i32>
+       }}) {{window_dimensions = array<i64: 2, 2>, {spelled}}}
+         : (tensor<4x3xi32>, tensor<i32>) -> tensor<4x3xi32>
+       return %0 : tensor<4x3xi32>"""
+    text = _main("4x3xi32 i32", "4x3xi32", body)
+    args = [np.arange(1, 13, dtype=np.int32).reshape(4, 3), np.int32(5)]
     np.testing.assert_array_equal(evaluate(text, args)[0], compiled(text, args)[0])
 
 

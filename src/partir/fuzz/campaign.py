@@ -30,14 +30,26 @@ class Found:
     case: Case
 
 
+@dataclass(frozen=True)
+class Unproved:
+    """A schedule whose results are right but not all proved: of which program, why."""
+
+    seed: int
+    schedule: int  # its number among those of the program
+    reason: str
+
+
 @dataclass
 class Report:
     """What a run did."""
 
     first: int
     programs: int = 0
+    refused: int = 0  # of these, those that XLA can't run on one device either
     schedules: int = 0
     results: Counter[str] = field(default_factory=Counter)  # compared how far
+    proved: int = 0  # results
+    unproved: list[Unproved] = field(default_factory=list)
     found: list[Found] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -114,12 +126,19 @@ def _tried(seed: int, report: Report, on_devices: bool) -> Iterator[Found]:
     """Failures of one program; one of each stage is enough."""
     seen: set[str] = set()
     trial: Trial | None = None
-    for case in cases(seed):
+    for number, case in enumerate(cases(seed)):
         trial = (trial.again if trial else Trial)(case, on_devices and not trial)
         failure = trial.run()
+        if not trial.can_run:
+            report.refused += 1
+            return
         report.schedules += 1
         if failure is None:
             report.results.update(trust.level.name.lower() for trust in trial.trusts)
+            report.proved += len(trial.proof.proved)
+            if trial.proof.not_proved:
+                reason = str(trial.proof.not_proved[0])
+                report.unproved.append(Unproved(seed, number, reason))
         elif failure.stage not in seen:
             seen.add(failure.stage)
             yield Found(seed, failure, case)

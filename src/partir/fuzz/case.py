@@ -24,6 +24,10 @@ from partir.partition.actions import Action
 from partir.partition.check import check
 from partir.spmd.sequential import sequential_text
 from partir.tactics.recorded import recorded_schedule
+from partir.verify import Proof
+
+_OF_THE_PROGRAM = "program args can_run expected values trusts limits".split()
+_RUNS = ("spmd", "devices")  # stages that run the module which is proved
 
 Tactics = tuple[tuple[str, tuple[Action, ...]], ...]
 """A schedule as the actions that each tactic takes."""
@@ -63,7 +67,8 @@ class Trial:
 
     The stages, each held against what the source gives: the program as it was read; the
     partition's tables; Core, loop by loop; the device-local module, all devices in
-    lockstep; and, `on_devices`, that module compiled and run by XLA.
+    lockstep; and, `on_devices`, that module compiled and run by XLA. The verifier must
+    agree with them: it may disprove nothing that is right, and prove nothing wrong.
     """
 
     def __init__(self, case: Case, on_devices: bool = False) -> None:
@@ -73,13 +78,23 @@ class Trial:
     def again(self, case: Case, on_devices: bool = False) -> Trial:
         """Another schedule of the same program: what is known of it stays."""
         made = Trial(case, on_devices)
-        for name in ("program", "args", "expected", "values", "trusts", "limits"):
+        for name in (
+            "program",
+            "args",
+            "can_run",
+            "expected",
+            "values",
+            "trusts",
+            "limits",
+        ):
             if name in self.__dict__:
                 made.__dict__[name] = self.__dict__[name]
         return made
 
     def run(self) -> Failure | None:
         """All stages in order; the first that fails."""
+        if not self.can_run:
+            return None
         stages = {
             "import": self._import,
             "partition": self._partition,
@@ -88,16 +103,25 @@ class Trial:
         }
         if self.on_devices:
             stages["devices"] = self._devices
+        stages["verify"] = self._verify
         for stage, check_stage in stages.items():
             try:
                 check_stage()
             except Wrong as wrong:
-                return Failure(stage, str(wrong))
+                return Failure(stage, str(wrong) + self._and_proved(stage))
             except Exception as error:  # whatever is raised is a finding
                 return Failure(stage, f"{type(error).__name__}: {error}")
         return None
 
     # The source
+
+    @cached_property
+    def can_run(self) -> bool:
+        """Whether the source runs on one device: XLA refuses a few (4-bit integers)."""
+        try:
+            return len(self.expected) + len(self.values) > 0
+        except jax.errors.JaxRuntimeError:
+            return False
 
     @cached_property
     def program(self) -> Program:
@@ -158,6 +182,24 @@ class Trial:
             schedule,
             carry=self.case.carried(self.program),
         )
+
+    @cached_property
+    def proof(self) -> Proof:
+        """What the verifier says of the device-local module."""
+        return self.partitioned.proof()
+
+    def _verify(self) -> None:
+        if self.proof.disproved:
+            raise Wrong(f"right, and yet {self.proof.disproved[0]}")
+
+    def _and_proved(self, stage: str) -> str:
+        """Of a module that gives wrong numbers: whether it is proved nevertheless."""
+        if stage not in _RUNS:
+            return ""
+        try:
+            return "" if self.proof.not_proved else "; and yet all results are proved"
+        except Exception as error:
+            return f"; the verifier fails: {type(error).__name__}: {error}"
 
     def _import(self) -> None:
         for port, want in zip(self.program.results, self.expected, strict=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from partir.fuzz.tags import tags_written
 from partir.ir.core import Op, Port, Program, Region
 from partir.ir.source import Location
 from partir.mesh import Mesh
@@ -18,8 +19,8 @@ from partir.spmd.sequential import sequential_text
 
 
 def source_text(program: Program) -> str:
-    """A program as StableHLO, nothing split."""
-    return sequential_text(State(Graph(program), Mesh({"one": 1})))
+    """A program as StableHLO, nothing split, with its tags."""
+    return sequential_text(State(Graph(tags_written(program)), Mesh({"one": 1})))
 
 
 def labelled(program: Program) -> Program:
@@ -45,12 +46,15 @@ class Edit:
     """What to change: results that stay, values that become arguments or others."""
 
     results: tuple[int, ...] | None = None  # positions
+    tagged: bool = True  # whether tags stay
     cut: frozenset[int] = frozenset()  # values
     swap: Mapping[int, int] = field(default_factory=dict)  # value -> value before it
 
 
 def edits(program: Program) -> Iterator[Edit]:
     """Edits to try, those that leave least first."""
+    if program.tags:
+        yield Edit(tagged=False)
     count = len(program.results)
     if count > 1:
         yield from (Edit(results=(n,)) for n in range(count))
@@ -99,11 +103,21 @@ def edited(program: Program, edit: Edit) -> Program:
     live = _live(ops, body, edit.cut)
     body = replace(body, ops=tuple(n for n in body.ops if n in live))
     made = _compact(replace(program, ops=ops, body=body, results=_named(results)))
+    there = values_of(made)
     return replace(
         made,
         arguments=tuple(_port(made, v, n) for n, v in enumerate(body.arguments)),
-        tags=(),
+        tags=tuple(t for t in program.tags if edit.tagged and t.value in there),
     )
+
+
+def values_of(program: Program) -> set[int]:
+    """Values that there are: made by an op, or arguments, of regions too."""
+    found = set(program.body.arguments)
+    for number in program.walk():
+        op = program.ops[number]
+        found.update(op.results, *(region.arguments for region in op.regions))
+    return found
 
 
 def _compact(program: Program) -> Program:

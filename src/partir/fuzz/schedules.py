@@ -15,6 +15,8 @@ MESHES = (
     {"A": 2},
     {"A": 3},
     {"A": 4},
+    {"A": 5},
+    {"A": 4, "B": 1},
     {"A": 2, "B": 2},
     {"A": 2, "B": 3},
     {"A": 4, "B": 2},
@@ -37,7 +39,7 @@ def random_schedule(rng: random.Random) -> list[Lot]:
 
 @dataclass(frozen=True)
 class Lot:
-    """Values tiled or kept whole by lot, conflicts resolved by lot."""
+    """Values tiled or kept whole by lot, loops chosen by lot, conflicts too."""
 
     name: str
     seed: int
@@ -60,7 +62,14 @@ class Lot:
         if lot < 0.1:
             axis = rng.choice(partition.mesh.names)
             partition.atomic(value, axis, at="uses" if lot < 0.05 else "everywhere")
-        elif places := _places(partition, value):
+        elif lot < 0.14:
+            axis = rng.choice(partition.mesh.names)
+            partition.gathered(value, axis, "keep" if lot < 0.12 else "again")
+        elif lot < 0.2:
+            axis = rng.choice(partition.mesh.names)
+            maker = partition.program.addresses.get(value.number, value.name)
+            partition.choose(maker, rng.randrange(3), axis)
+        elif places := _places(partition, value, uneven=lot < 0.36):
             partition.tile(value, *rng.choice(places))
         if lot > 0.85:
             partition.propagate(rng.choice([*partition.mesh.names, None]))
@@ -74,12 +83,14 @@ class Lot:
                     partition.choose(op, rng.choice(op.factors), op.axis)
 
 
-def _places(partition: Partition, value: Any) -> list[tuple[int, str]]:
-    """Dimensions and axes that divide them."""
+def _places(
+    partition: Partition, value: Any, uneven: bool = False
+) -> list[tuple[int, str]]:
+    """Dimensions and axes that divide them, or give each device some of them."""
     return [
         (dim, axis)
         for axis, parts in partition.mesh.axes.items()
         if not value.decided(axis)
         for dim, size in enumerate(value.local_shape)
-        if size and size % parts == 0
+        if size and (size % parts == 0 or (uneven and size > parts))
     ]

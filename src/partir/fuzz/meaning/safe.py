@@ -9,6 +9,7 @@ from typing import Any
 
 from jax.extend.mlir import ir
 
+from partir.fuzz.meaning.windows import leave_out_padding
 from partir.ir.attributes import fields
 
 _OUTPUT = re.compile(r"->\[([^\]]*)\]")
@@ -38,13 +39,8 @@ def _divide(op: Any) -> None:
 def _without_zeros(op: Any, type_: Any) -> Any:
     create, before = ir.Operation.create, ir.InsertionPoint(op)
     zeros, ones = (splat(type_, n, before) for n in (0, 1))
-    boolean = ir.RankedTensorType.get(type_.shape, ir.IntegerType.get_signless(1))
-    direction = ir.Attribute.parse("#stablehlo<comparison_direction EQ>")
-    attrs = {"comparison_direction": direction}
     divisor = op.operands[1]
-    is_zero = create(
-        "stablehlo.compare", [boolean], [divisor, zeros], attrs, ip=before
-    ).result
+    is_zero = _compared("EQ", divisor, zeros, before)
     kind = "stablehlo.select"
     return create(kind, [type_], [is_zero, ones, divisor], ip=before).result
 
@@ -172,26 +168,33 @@ def _scatter_indices(op: Any) -> None:
     """Leave out whole windows that reach over the edge, as XLA does.
 
     The interpreter writes what of them is inside. Where one does not fit, its index
-    becomes one beyond the edge.
+    becomes one beyond the edge; so does one before the first.
     """
     count = len(op.results)
     _indices(count, count + 1)(op)
     numbers = _Scatter.of(op)
     index = op.operands[count]
     type_, before = ir.RankedTensorType(index.type), ir.InsertionPoint(op)
-    create = ir.Operation.create
     limits, beyond = (
         _along(type_, numbers.vector, n, before)
         for n in (numbers.limits, numbers.sizes)
     )
-    boolean = ir.RankedTensorType.get(type_.shape, ir.IntegerType.get_signless(1))
-    direction = ir.Attribute.parse("#stablehlo<comparison_direction LE>")
-    attrs = {"comparison_direction": direction}
-    fits = create(
-        "stablehlo.compare", [boolean], [index, limits], attrs, ip=before
-    ).result
+    zeros = splat(type_, 0, before)
+    ends = [("GE", zeros), ("LE", limits)]
+    inside = [_compared(way, index, end, before) for way, end in ends]
+    create = ir.Operation.create
+    fits = create("stablehlo.and", [inside[0].type], inside, ip=before).result
     chosen = [fits, index, beyond]
     op.operands[count] = create("stablehlo.select", [type_], chosen, ip=before).result
+
+
+def _compared(direction: str, left: Any, right: Any, at: Any) -> Any:
+    shape = ir.RankedTensorType(left.type).shape
+    boolean = ir.RankedTensorType.get(shape, ir.IntegerType.get_signless(1))
+    spelled = ir.Attribute.parse(f"#stablehlo<comparison_direction {direction}>")
+    attrs = {"comparison_direction": spelled}
+    kind = "stablehlo.compare"
+    return ir.Operation.create(kind, [boolean], [left, right], attrs, ip=at).result
 
 
 @dataclass(frozen=True)
@@ -241,5 +244,6 @@ _UNSAFE: dict[str, Callable[[Any], None]] = {
     "stablehlo.dynamic_update_slice": _indices(2),
     "stablehlo.fft": _transform,
     "stablehlo.gather": _indices(1),
+    "stablehlo.reduce_window": leave_out_padding,
     "stablehlo.scatter": _both(_scatter, _scatter_indices),
 }

@@ -11,6 +11,7 @@ from partir.fuzz.programs.families import (
     linear,
     lookups,
     movement,
+    names,
     order,
     products,
     reductions,
@@ -31,5 +32,6 @@ SHARES: dict[Family, float] = {
     **order.SHARES,
     **gradients.SHARES,
     **control.SHARES,
+    **names.SHARES,
 }
 """How often each is drawn. Those with bodies draw from here themselves."""
