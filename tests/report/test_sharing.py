@@ -89,6 +89,18 @@ def test_gradient_accumulation(dim: int, work: float) -> None:
     assert p.work == pytest.approx(work, rel=0.05)
 
 
+def test_a_product_in_parts_is_one_product() -> None:
+    """Thirds of a fused projection are computed on their own."""
+
+    def thirds(x: Any, w: Any) -> Any:
+        q, k, v = jnp.split(x @ w, 3, -1)
+        return q * k + v
+
+    args = shape(8, 16), shape(16, 24)
+    p = partir.partition(thirds, {"A": 4}, [tiled("A", w=1)], args=args)
+    assert p.work == 1
+
+
 def test_masked_work_is_not_divided() -> None:
     """Every device adds all updates; those of other tiles are masked."""
 

@@ -49,7 +49,7 @@ def sharing(program: SpmdProgram) -> Sharing:
             computed[op.nest] += trips
             if op.node not in seen:
                 seen.add(op.node)
-                ops[op.nest] += trips
+                ops[_in_source(program, op)] += trips
     axes = program.mesh.axes
     everywhere, on_axes = 0.0, dict.fromkeys(axes, 0.0)
     for nest, times in computed.items():
@@ -59,6 +59,12 @@ def sharing(program: SpmdProgram) -> Sharing:
             on_axes[axis] += times * work.on_axis(axis, axes[axis])
     whole = sum(times * work_in(nest).whole for nest, times in ops.items())
     return Sharing(whole, everywhere, on_axes)
+
+
+def _in_source(program: SpmdProgram, op: Compute) -> Nest:
+    """An op's nest; of an op that is computed in parts, that of the whole."""
+    signature = program.program.ops[op.node].signature
+    return op.nest if op.nest.signature is signature else nest_of(signature)
 
 
 class NestWork(NamedTuple):
