@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
-from partir.explain.link_seconds import collective_seconds
 from partir.ir.core import Program
 from partir.ir.source import Location
 from partir.partition.actions import Action
@@ -69,6 +68,7 @@ class Evidence:
         self.names: Values = self.step.names
         self.program: Program = self.names.program
         self.tactics = [step.name for step in steps]
+        self.seconds: dict[int, float] | None = None  # see `prices.seconds_of`
         self._reasons: dict[str, Reasons] = {}
 
     @property
@@ -99,11 +99,6 @@ class Evidence:
         setting = self.step.setting
         known = setting.device is not None
         return self.step.estimate if known else setting.estimate(self.spmd, self.device)
-
-    @cached_property
-    def collective_seconds(self) -> dict[int, float]:
-        """Seconds of each collective in a step, by the value that it makes."""
-        return collective_seconds(self.estimate)
 
     # Decisions
 

@@ -9,6 +9,7 @@ from typing import Any
 from partir.explain.answer import place
 from partir.explain.evidence import Evidence, ExplainedStep
 from partir.explain.moves import why_moved
+from partir.explain.prices import seconds_of
 from partir.ir.garbage import collection_paused
 from partir.ir.source import Location
 from partir.spmd.manual_collectives import manual_collectives
@@ -56,7 +57,7 @@ def collective_list(steps: Sequence[ExplainedStep]) -> tuple[CollectiveUse, ...]
     """All of them, in program order."""
     record = Evidence(steps)
     known = record.step.setting.device is not None
-    seconds = record.collective_seconds if known else None
+    seconds = seconds_of(record) if known else None
     return tuple(_use(record, one, seconds) for one in record.spmd.named_collectives)
 
 
