@@ -14,6 +14,7 @@ from partir.api.as_data import partition_data
 from partir.api.overview import overview, overview_html
 from partir.api.running import Running
 from partir.api.source import Source, interface
+from partir.api.specs import port_spec, specs_data
 from partir.api.step import Step
 from partir.errors import PartitionError, nearest
 from partir.execute.callbacks import refuse_callbacks
@@ -24,6 +25,7 @@ from partir.execute.padded_arrays import Uneven, resized
 from partir.execute.placing import device_mesh, shard_leaf
 from partir.execute.runner import CallPlan
 from partir.execute.types import jax_struct
+from partir.execute.xla_program import XlaProgram, xla_program
 from partir.explain.answer import Explanation
 from partir.explain.ask import explain
 from partir.explain.listing import CollectiveUse, collective_list
@@ -195,6 +197,20 @@ class Partitioned:
         """The same by module path, as jax's name scopes and modules give it."""
         return tallies(self.steps, module_path, order)
 
+    def what_xla_runs(self, devices: DevicesLike | None = None) -> XlaProgram:
+        """The program that XLA makes of this one, summarised beside it.
+
+        Compiles for the devices, as `compile` does, and runs nothing. XLA combines
+        small collectives; any that it adds are in ``.added``.
+        """
+        compiled = self.compile(devices)
+        platform = compiled.mesh.devices.flat[0].platform
+        step = self.steps[-1]
+        known = step.setting.device is not None
+        estimated = step.estimate.to_json() if known else {}
+        executable = compiled.lower_abstract().compile()
+        return xla_program(executable, platform, self.collectives, estimated)
+
     # As text
 
     def core_text(self) -> str:
@@ -240,14 +256,11 @@ class Partitioned:
 
     def specs_json(self) -> dict[str, Any]:
         """Mesh and layouts as data: axes of each dimension, for other tools."""
-        ports = self.program.arguments, self.program.results
-        flat = self._in_flat, self._out_flat
-        arguments, results = (
-            {p.name: list(map(_axes, s)) for p, s in zip(names, specs, strict=True)}
-            for names, specs in zip(ports, flat, strict=True)
-        )
-        mesh = dict(self.mesh.axes)
-        return {"mesh": mesh, "arguments": arguments, "results": results}
+        return {
+            "mesh": dict(self.mesh.axes),
+            "arguments": specs_data(self.program.arguments, self._in_flat),
+            "results": specs_data(self.program.results, self._out_flat),
+        }
 
     # As a schedule
 
@@ -275,21 +288,11 @@ class Partitioned:
 
     @cached_property
     def _in_flat(self) -> list[PartitionSpec]:
-        return [
-            _spec(tiling, port)
-            for tiling, port in zip(
-                self.spmd.in_tilings, self.program.arguments, strict=True
-            )
-        ]
+        return list(map(port_spec, self.spmd.in_tilings, self.program.arguments))
 
     @cached_property
     def _out_flat(self) -> list[PartitionSpec]:
-        return [
-            _spec(tiling, port)
-            for tiling, port in zip(
-                self.spmd.out_tilings, self.program.results, strict=True
-            )
-        ]
+        return list(map(port_spec, self.spmd.out_tilings, self.program.results))
 
     @cached_property
     def _interface(self) -> Interface:
@@ -428,20 +431,3 @@ class Partitioned:
             tuple(jax_struct(t) for t in types),
             self._in_uneven,
         )
-
-
-def _axes(entry: Any) -> list[str]:
-    """Axes of one entry of a PartitionSpec."""
-    if entry is None:
-        return []
-    return [entry] if isinstance(entry, str) else list(entry)
-
-
-def _spec(tiling: Tiling, port: Port) -> PartitionSpec:
-    """Trailing dimensions that are whole are left out."""
-    entries = [
-        axes[0] if len(axes) == 1 else (axes or None) for axes in tiling[: port.rank]
-    ]
-    while entries and entries[-1] is None:
-        entries.pop()
-    return PartitionSpec(*entries)

@@ -34,7 +34,7 @@ def add_calibrate(commands: Any) -> None:
     )
     command.add_argument("--quick", action="store_true", help="fewer, smaller sizes")
     command.add_argument("--json", action="store_true", help="the same as JSON")
-    command.set_defaults(run=run_calibrate)
+    command.set_defaults(run_command=run_calibrate)
 
 
 def run_calibrate(args: Namespace) -> None:

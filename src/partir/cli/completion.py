@@ -19,7 +19,7 @@ def add_completion_arguments(
         known = {name: _options(parser) for name, parser in commands.items()}
         print({"bash": _bash, "zsh": _zsh, "fish": _fish}[args.shell](known))
 
-    completion.set_defaults(run=run)
+    completion.set_defaults(run_command=run)
 
 
 def _options(parser: ArgumentParser) -> dict[str, str]:

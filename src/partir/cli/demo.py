@@ -47,12 +47,12 @@ def run_demo(args: Namespace) -> None:
         print(json.dumps(data, indent=1))
 
 
-def virtual_devices() -> None:
-    """Eight devices that are one CPU."""
+def virtual_devices(count: int = DEVICES) -> None:
+    """Devices that are one CPU, eight by default."""
     jax.config.update("jax_platforms", "cpu")
     # If jax has started already, too few devices are a clear error at compile time.
     with suppress(RuntimeError):
-        jax.config.update("jax_num_cpu_devices", DEVICES)
+        jax.config.update("jax_num_cpu_devices", count)
 
 
 def _tell(mesh: partir.Mesh, layers: int, steps: int) -> dict[str, Any]:

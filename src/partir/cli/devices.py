@@ -21,7 +21,7 @@ def add_devices(commands: Any) -> None:
         "written by hand) first, then the built-in ones.",
     )
     command.add_argument("--json", action="store_true", help="every figure, as JSON")
-    command.set_defaults(run=run_devices)
+    command.set_defaults(run_command=run_devices)
 
 
 def run_devices(args: Namespace) -> None:

@@ -21,7 +21,7 @@ def add_diff_arguments(diff: ArgumentParser) -> None:
     other.add_argument("--against-device", metavar="NAME", help="another device")
     add_filters(diff)
     diff.add_argument("--json", action="store_true", help="the same as JSON")
-    diff.set_defaults(run=run_diff)
+    diff.set_defaults(run_command=run_diff)
 
 
 def run_diff(args: Namespace) -> None:

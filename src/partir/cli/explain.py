@@ -27,7 +27,7 @@ def add_explain_arguments(explain: ArgumentParser) -> None:
     )
     add_filters(explain)
     explain.add_argument("--json", action="store_true", help="the same as JSON")
-    explain.set_defaults(run=run_explain, late="name")
+    explain.set_defaults(run_command=run_explain, late="name")
 
 
 def run_explain(args: Namespace) -> None:

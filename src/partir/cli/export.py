@@ -30,7 +30,7 @@ def add_export_arguments(export: ArgumentParser) -> None:
     export.add_argument(
         "--json", action="store_true", help="say what was written as JSON (with -o)"
     )
-    export.set_defaults(run=run_export)
+    export.set_defaults(run_command=run_export)
 
 
 def run_export(args: Namespace) -> None:

@@ -43,7 +43,7 @@ def add_fuzz(commands: Any) -> None:
         "--strict", action="store_true", help="what is not proved is a failure, too"
     )
     fuzz.add_argument("--json", action="store_true", help="the result as JSON")
-    fuzz.set_defaults(run=run_fuzz)
+    fuzz.set_defaults(run_command=run_fuzz)
 
 
 def run_fuzz(args: Namespace) -> int:

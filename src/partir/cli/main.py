@@ -21,7 +21,7 @@ from partir.cli.search import add_search_arguments
 from partir.cli.show import add_show_arguments
 from partir.cli.sources import at_least_one
 from partir.cli.suggest import add_suggest_arguments
-from partir.cli.verify import run_verify
+from partir.cli.verify import add_verify_arguments
 from partir.errors import PartirError
 
 _MODEL_HELP = (
@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; 0, 1 if what it checks is not so, 2 with one line on bad input."""
     args = _parsed(argv)
     try:
-        return args.run(args) or 0
+        return args.run_command(args) or 0
     except PartirError as error:
         line = " ".join(str(error).split())
         print(f"partir: {line}", file=sys.stderr)
@@ -112,7 +112,7 @@ def _add_demo(commands: _Commands) -> None:
         "--steps", type=at_least_one, default=3, help="training steps to run (3)"
     )
     demo.add_argument("--json", action="store_true", help="the result as JSON")
-    demo.set_defaults(run=run_demo)
+    demo.set_defaults(run_command=run_demo)
 
 
 def _add_show(commands: _Commands) -> None:
@@ -198,17 +198,11 @@ def _add_verify(commands: _Commands) -> None:
         "verify",
         help="prove that the device-local program computes what the model does",
         description="Partition a model without any device, read the device-local "
-        "program back and prove it against the model. Exit code 1 if a result is wrong "
-        "or can't be proved.",
+        "program back and prove it against the model. Exit code 1 if a result is "
+        "wrong, can't be proved or, with --run, differs.",
     )
     _add_model(verify)
-    verify.add_argument(
-        "--module",
-        metavar="FILE",
-        help="a device-local module in place of the one that is made",
-    )
-    verify.add_argument("--json", action="store_true", help="the result as JSON")
-    verify.set_defaults(run=run_verify)
+    add_verify_arguments(verify)
 
 
 def _add_model(command: argparse.ArgumentParser) -> None:

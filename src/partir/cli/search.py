@@ -50,7 +50,7 @@ def add_search_arguments(search: ArgumentParser) -> None:
         help="named dimensions and the moves over them; no search",
     )
     search.add_argument("--json", action="store_true", help="the result as JSON")
-    search.set_defaults(run=run_search)
+    search.set_defaults(run_command=run_search)
 
 
 def run_search(args: Namespace) -> None:

@@ -58,7 +58,7 @@ def add_show_arguments(show: ArgumentParser) -> None:
         help="the N largest values at the peak of memory (20; with --device)",
     )
     show.add_argument("--json", action="store_true", help="the same as JSON")
-    show.set_defaults(run=run_show)
+    show.set_defaults(run_command=run_show)
 
 
 def run_show(args: Namespace) -> None:

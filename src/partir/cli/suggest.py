@@ -18,7 +18,7 @@ def add_suggest_arguments(suggest: ArgumentParser) -> None:
         "-k", type=at_least_one, default=5, help="how many suggestions (5)"
     )
     suggest.add_argument("--json", action="store_true", help="the same as JSON")
-    suggest.set_defaults(run=run_suggest)
+    suggest.set_defaults(run_command=run_suggest)
 
 
 def run_suggest(args: Namespace) -> None:
