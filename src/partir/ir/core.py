@@ -52,11 +52,12 @@ class Signature:
         key = (kind, tuple(sorted(attrs.items())), operands, results, lambdas)
         found = cls._known.get(key)
         if found is None:
-            found = cls._known[key] = cls.__new__(cls)
-            found.kind, found.name = kind, kind.rpartition(".")[2]
-            found.attrs, found.lambdas = dict(attrs), lambdas
-            found.operands, found.results = operands, results
-            found.key, found.cache = key, {}
+            made = cls.__new__(cls)
+            made.kind, made.name = kind, kind.rpartition(".")[2]
+            made.attrs, made.lambdas = dict(attrs), lambdas
+            made.operands, made.results = operands, results
+            made.key, made.cache = key, {}
+            found = cls._known.setdefault(key, made)  # another thread may be first
         return found
 
     @classmethod

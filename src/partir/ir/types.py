@@ -37,11 +37,12 @@ class TensorType:
         key = (shape, dtype, tensor)
         found = cls._known.get(key)
         if found is None:
-            found = cls._known[key] = super().__new__(cls)
-            found.shape, found.dtype, found.tensor = key
+            made = super().__new__(cls)
+            made.shape, made.dtype, made.tensor = key
             sizes = "".join(f"{n}x" for n in shape)
-            found.text = f"tensor<{sizes}{dtype}>" if tensor else dtype
-            found.bytes = math.ceil(math.prod(shape) * dtype_bytes(dtype))
+            made.text = f"tensor<{sizes}{dtype}>" if tensor else dtype
+            made.bytes = math.ceil(math.prod(shape) * dtype_bytes(dtype))
+            found = cls._known.setdefault(key, made)  # another thread may be first
         return found
 
     def __reduce__(self) -> tuple[Any, ...]:

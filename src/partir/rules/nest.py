@@ -92,8 +92,8 @@ class Nest:
         found = self._inside.get(key)
         if found is None:
             loop = Loop(axis, size, self.factors[index])
-            found = Nest(self.signature, (*self.loops, loop))
-            self._inside[key] = found
+            made = Nest(self.signature, (*self.loops, loop))
+            found = self._inside.setdefault(key, made)  # another thread may be first
         return found
 
     def without(self, axes: Collection[str]) -> Nest | None:
@@ -306,7 +306,7 @@ def nest_of(signature: Signature) -> Nest:
     """The op outside any loop."""
     found = signature.cache.get("nest")
     if found is None:
-        found = signature.cache["nest"] = Nest(signature, ())
+        found = signature.cache.setdefault("nest", Nest(signature, ()))
     assert isinstance(found, Nest)
     return found
 
