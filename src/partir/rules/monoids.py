@@ -207,7 +207,8 @@ def is_identity(monoid: str, type_: TensorType, literal: str | None) -> bool:
         return False
     if literal == identity(monoid, type_):
         return True
+    number = float if "f" in type_.dtype else int  # no float has all 64-bit integers
     try:
-        return float(literal) == float(identity(monoid, type_))
+        return number(literal) == number(identity(monoid, type_))
     except ValueError:
         return False
