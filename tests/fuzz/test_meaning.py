@@ -115,18 +115,25 @@ WINDOWS = {
 
 
 @pytest.mark.parametrize("spelled", WINDOWS.values(), ids=WINDOWS)
-@pytest.mark.parametrize("kind", ["add", "multiply", "maximum"])
-def test_windows_leave_padding_out_as_xla_does(kind: str, spelled: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [("add", "i32"), ("multiply", "i32"), ("maximum", "f32"), ("add", "complex<f32>")],
+)
+def test_windows_leave_padding_out_as_xla_does(
+    kind: str, dtype: str, spelled: str
+) -> None:
     """The start counts once in each window, whatever of the window is padding."""
     body = f"""%0 = "stablehlo.reduce_window"(%a0, %a1) ({{
-         ^bb0(%x: tensor<i32>, %y: tensor<i32>):
-           %z = stablehlo.{kind} %y, %x : tensor<i32>
-           stablehlo.return %z : tensor<i32>
+         ^bb0(%x: tensor<{dtype}>, %y: tensor<{dtype}>):
+           %z = stablehlo.{kind} %y, %x : tensor<{dtype}>
+           stablehlo.return %z : tensor<{dtype}>
        }}) {{window_dimensions = array<i64: 2, 2>, {spelled}}}
-         : (tensor<4x3xi32>, tensor<i32>) -> tensor<4x3xi32>
-       return %0 : tensor<4x3xi32>"""
-    text = _main("4x3xi32 i32", "4x3xi32", body)
-    args = [np.arange(1, 13, dtype=np.int32).reshape(4, 3), np.int32(5)]
+         : (tensor<4x3x{dtype}>, tensor<{dtype}>) -> tensor<4x3x{dtype}>
+       return %0 : tensor<4x3x{dtype}>"""
+    text = _main(f"4x3x{dtype} {dtype}", f"4x3x{dtype}", body)
+    kinds = {"i32": np.int32, "f32": np.float32, "complex<f32>": np.complex64}
+    numbers = np.arange(1, 13).reshape(4, 3).astype(kinds[dtype])
+    args = [numbers, np.asarray(5, numbers.dtype)]
     np.testing.assert_array_equal(evaluate(text, args)[0], compiled(text, args)[0])
 
 

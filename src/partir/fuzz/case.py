@@ -93,9 +93,8 @@ class Trial:
 
     def run(self) -> Failure | None:
         """All stages in order; the first that fails."""
-        if not self.can_run:
-            return None
         stages = {
+            "source": lambda: self.can_run,
             "import": self._import,
             "partition": self._partition,
             "core": self._core,
@@ -106,7 +105,8 @@ class Trial:
         stages["verify"] = self._verify
         for stage, check_stage in stages.items():
             try:
-                check_stage()
+                if check_stage() is False:
+                    return None
             except Wrong as wrong:
                 return Failure(stage, str(wrong) + self._and_proved(stage))
             except Exception as error:  # whatever is raised is a finding

@@ -74,9 +74,17 @@ def _is_padded(op: Any) -> bool:
 
 
 def _identity(kind: str, type_: Any, at: Any) -> Any:
+    """A constant; a complex one of its parts, since the bindings can't hold it."""
     element = str(ir.RankedTensorType(type_).element_type)
     number = neutral(_MONOIDS[kind], tensor((), element))
+    if not element.startswith("complex"):
+        return _constant(number, type_, at)
+    half = ir.Type.parse(f"tensor<{element[len('complex<') : -1]}>")
+    parts = [_constant(part, half, at) for part in number.strip("()").split(",")]
+    return ir.Operation.create("stablehlo.complex", [type_], parts, ip=at).result
+
+
+def _constant(number: str, type_: Any, at: Any) -> Any:
     attrs = {"value": ir.Attribute.parse(f"dense<{number}> : {type_}")}
-    return ir.Operation.create(
-        "stablehlo.constant", [type_], attributes=attrs, ip=at
-    ).result
+    kind = "stablehlo.constant"
+    return ir.Operation.create(kind, [type_], attributes=attrs, ip=at).result
