@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax.sharding import NamedSharding, PartitionSpec
 
 from partir.execute.jax_private import weaken
@@ -92,24 +93,45 @@ def _signature(names: Sequence[str]) -> inspect.Signature:
 
 
 def _mapped(plan: CallPlan, mesh: jax.sharding.Mesh) -> Callable[..., list[Any]]:
-    """The function over flat global arrays, to be called inside jit."""
+    """The function over flat global arrays, to be called inside jit.
+
+    Arrays without elements are made on the devices: XLA folds away what it is handed
+    of them, and stumbles if nothing else is handed over.
+    """
+    empty = dict(_empty_tiles(plan, mesh))
+    given = [place for place in range(len(plan.in_avals)) if place not in empty]
 
     def body(*leaves: Any) -> list[Any]:
-        return call_module(plan.module, plan.out_local, *leaves)
+        tiles = dict(zip(given, leaves, strict=True))
+        tiles.update({place: jnp.zeros(*made) for place, made in empty.items()})
+        operands = [tiles[place] for place in range(len(tiles))]
+        return call_module(plan.module, plan.out_local, *operands)
 
     inner = jax.shard_map(
         body,
         mesh=mesh,
-        in_specs=plan.in_specs,
+        in_specs=tuple(plan.in_specs[place] for place in given),
         out_specs=list(plan.out_specs),
         check_vma=False,
     )
 
     def run(*leaves: Any) -> list[Any]:
-        results = inner(*map(_physical, leaves))
+        results = inner(*(_physical(leaves[place]) for place in given))
         return [_visible(r, a) for r, a in zip(results, plan.out_avals, strict=True)]
 
     return run
+
+
+def _empty_tiles(
+    plan: CallPlan, mesh: jax.sharding.Mesh
+) -> Iterator[tuple[int, tuple[tuple[int, ...], Any]]]:
+    """Arguments without elements: what a device has of them, shape and dtype."""
+    for place, (aval, spec) in enumerate(
+        zip(plan.in_avals, plan.in_specs, strict=True)
+    ):
+        if 0 in aval.shape and not _is_key(aval):
+            shape = NamedSharding(mesh, spec).shard_shape(aval.shape)
+            yield place, (shape, aval.dtype)
 
 
 def _physical(leaf: Any) -> Any:

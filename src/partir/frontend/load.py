@@ -7,8 +7,8 @@ import os
 import zlib
 from pathlib import Path
 
-from partir.errors import PartitionError
-from partir.frontend.parsing import parse_module
+from partir.errors import PartirError, PartitionError
+from partir.frontend.parsing import parse_foreign_module
 from partir.frontend.stablehlo import import_module
 from partir.ir.core import Port, Program
 from partir.ir.types import numpy_name
@@ -33,9 +33,18 @@ def load(source: str | bytes | os.PathLike[str]) -> Program:
         ['arg0']
     """
     try:
-        builder = import_module(parse_module(_read(source)))
+        builder = import_module(parse_foreign_module(_read(source)))
     except PartitionError as error:
         raise PartitionError(_shown(source) + str(error)) from None
+    except RecursionError:
+        raise PartitionError(
+            f"{_shown(source)}calls or regions are nested too deeply to be read"
+        ) from None
+    except Exception as error:
+        raise PartirError(
+            f"{_shown(source)}the module is valid MLIR, but can't be read: "
+            f"{type(error).__name__}: {error}"
+        ) from error
     assert builder.body is not None
     types = builder.types
     arguments = [
@@ -74,12 +83,15 @@ def _read(source: str | bytes | os.PathLike[str]) -> str | bytes:
             f"{type(source).__name__}"
         )
     if isinstance(source, str) and _is_text(source):
+        _require_encodable(source)
         return source
     if not isinstance(source, bytes):
         try:
             source = Path(source).read_bytes()
         except OSError as error:
             raise PartitionError(f"can't be read: {error.strerror}") from None
+        except ValueError as error:  # a path with a null byte, say
+            raise PartitionError(f"can't be read: {error}") from None
     if source[:2] == b"\x1f\x8b":
         try:
             source = gzip.decompress(source)
@@ -94,3 +106,10 @@ def _read(source: str | bytes | os.PathLike[str]) -> str | bytes:
             "not a StableHLO module: neither MLIR text nor MLIR bytecode; "
             "jax.jit(fn).lower(...).as_text() gives such text"
         ) from None
+
+
+def _require_encodable(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise PartitionError(f"not a StableHLO module: {error}") from None

@@ -10,6 +10,12 @@ from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters import mlir as jax_mlir
 
 from partir.errors import PartitionError
+from partir.frontend.foreign_modules import (
+    refuse_deep,
+    refuse_strings_that_are_no_text,
+    require_structured,
+)
+from partir.frontend.trial_read import refuse_fatal
 
 _PLACE = re.compile(r'loc\("-":(\d+):(\d+)\)')
 
@@ -18,16 +24,54 @@ def parse_module(source: str | bytes) -> Any:
     """Parse text or bytecode, or raise a PartitionError with MLIR's own reason."""
     context = jax_mlir.make_ir_context()
     try:
-        if isinstance(source, bytes) and b"StableHLO_v" in source[:64]:
-            return stablehlo.deserialize_portable_artifact(context, source)
+        if isinstance(source, bytes):
+            return _parse_bytes(source, context)
         with context:
             return ir.Module.parse(source, context)
     except ir.MLIRError as error:
         found = error.error_diagnostics
         reason = _diagnosis(found[0]) if found else str(error)
         raise PartitionError(f"not a StableHLO module: {reason}") from None
-    except (ValueError, UnicodeDecodeError) as error:
+    except (ValueError, UnicodeError) as error:
         raise PartitionError(f"not a StableHLO module: {error}") from None
+
+
+def parse_foreign_module(source: str | bytes) -> Any:
+    """The same for a module that may be anything, and must not end the process."""
+    if isinstance(source, str):
+        refuse_deep(source)
+    else:
+        refuse_fatal(source)
+    module = parse_module(source)
+    if isinstance(source, bytes):
+        refuse_strings_that_are_no_text(module)
+    require_structured(module)
+    return module
+
+
+def _parse_bytes(source: bytes, context: Any) -> Any:
+    """Parse bytecode. The bindings end the process on a reason that is no text."""
+    reasons: list[str] = []
+
+    def told(diagnostic: Any) -> bool:
+        try:
+            reasons.append(str(diagnostic.message).strip())
+        except UnicodeError:
+            reasons.append("it is corrupt")
+        return True
+
+    context.emit_error_diagnostics = True  # to the handler, not into the exception
+    handler = context.attach_diagnostic_handler(told)
+    try:
+        if b"StableHLO_v" in source[:64]:
+            return stablehlo.deserialize_portable_artifact(context, source)
+        with context:
+            return ir.Module.parse(source, context)
+    except (ir.MLIRError, ValueError) as error:
+        reason = reasons[0] if reasons else str(error)
+        raise PartitionError(f"not a StableHLO module: {reason}") from None
+    finally:
+        handler.detach()
 
 
 def _diagnosis(diagnostic: Any) -> str:

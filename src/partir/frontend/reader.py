@@ -28,6 +28,8 @@ MANUAL = "sdy.manual_computation"  # a shard_map: a local region
 # Layouts for another partitioner, on any op: ours to decide.
 _LAYOUTS = frozenset({"sdy.sharding", "mhlo.sharding"})
 
+_OPAQUE = ("!", "tuple<")  # types that are passed on as they are
+
 
 class Reader:
     """Reads each distinct type, attribute and location of a module once."""
@@ -193,7 +195,13 @@ def _number(values: Any, types: list[TensorType], read: Any) -> tuple[int, ...]:
 
 def _read_type(mlir_type: Any) -> TensorType:
     if not isinstance(mlir_type, ir.RankedTensorType):
-        return opaque_type(str(mlir_type))
+        text = str(mlir_type)
+        if not text.startswith(_OPAQUE):
+            raise PartitionError(
+                f"values of type {text} can't be partitioned: programs have tensors of "
+                "known shapes, and tokens"
+            )
+        return opaque_type(text)
     if not mlir_type.has_static_shape:
         raise PartitionError(
             f"{mlir_type} has a size that is not known before running; partir needs "

@@ -218,7 +218,7 @@ def auto_mesh(mesh: Mesh | None) -> Any:
     return jax.sharding.use_abstract_mesh(_abstract_mesh(mesh))
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1 << 10)
 def _abstract_mesh(mesh: Mesh | None) -> AbstractMesh:
     if mesh is None:
         return AbstractMesh((), ())
