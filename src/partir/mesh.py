@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 
 from partir.errors import PartitionError
 
+MOST_DEVICES = 2**31 - 1
+
 
 class Mesh:
     """Ordered named axes and their sizes, major axis first.
@@ -45,6 +47,11 @@ class Mesh:
                     "number of at least 1"
                 )
         self.axes: dict[str, int] = {name: int(size) for name, size in axes.items()}
+        if self.size > MOST_DEVICES:
+            raise PartitionError(
+                f"a mesh of {self.size} devices is more than XLA can number: at most "
+                f"{MOST_DEVICES}"
+            )
         if links is not None and not isinstance(links, Mapping):
             raise PartitionError(
                 f"links= says of mesh axes where they lie, got {links!r}; write for "

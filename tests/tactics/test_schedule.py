@@ -180,7 +180,9 @@ def test_a_tactic_that_raises_leaves_nothing_behind() -> None:
         partition.tile("x", 0, "B")
         raise ValueError("on purpose")
 
-    with pytest.raises(ValueError, match="on purpose"):
+    with pytest.raises(
+        partir.PartitionError, match=r"raised ValueError: on purpose \(at .*"
+    ):
         partition(Own(act))
 
     def careful(partition: partir.Partition) -> None:

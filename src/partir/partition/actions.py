@@ -145,6 +145,8 @@ class Partition(Requirements):
 
     def undo(self, mark: Mark) -> None:
         """Take back every decision since the mark."""
+        if not isinstance(mark, Mark):
+            raise self._refused(f"undo takes what mark() gave, got {mark!r}")
         state, (actions, found, notes), propagated = mark
         self.state.undo(state)
         del self.actions[actions:], self.found[found:], self.notes[notes:]
@@ -286,6 +288,11 @@ class Partition(Requirements):
 
     def _resolve(self, value: Value | str) -> Sequence[Value]:
         if isinstance(value, Value):
+            if not value.belongs_to(self.names):
+                raise self._refused(
+                    f"{value.name} is a value of another program: ask this partition "
+                    "for its values"
+                )
             return [value]
         found = self.values(value)
         if not found:

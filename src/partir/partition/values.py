@@ -150,6 +150,10 @@ class Value:
         """A name that no other value has: one tag may name a value in every layer."""
         return self._names.unique_name(self.number)
 
+    def belongs_to(self, names: Values) -> bool:
+        """Whether this is a value of the program that has these names."""
+        return self._names.program is names.program
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Whole shape, as the user sees it."""

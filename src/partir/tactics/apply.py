@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import NamedTuple
 
+from partir.errors import PartirError, PartitionError, user_line
 from partir.ir.garbage import collection_paused
 from partir.partition.actions import Action, Partition
 from partir.partition.model_decisions import ModelDecisions, has_decisions
@@ -48,8 +50,30 @@ def apply_tactic(partition: Partition, tactic: Tactic) -> None:
     """Apply one tactic and propagate; undo it if it raises."""
     mark = partition.mark()
     try:
-        tactic.apply(partition)
+        _call(tactic, partition)
         partition.propagate()
     except BaseException:
         partition.undo(mark)
         raise
+
+
+def _call(tactic: Tactic, partition: Partition) -> None:
+    """Let a tactic act; what it raises by mistake is an error that names it."""
+    name = tactic_name(tactic)
+    try:
+        answer: object = tactic.apply(partition)  # type: ignore[func-returns-value]
+    except PartirError:
+        raise
+    except Exception as error:
+        where = user_line(error)
+        raise PartitionError(
+            f'tactic "{name}" raised {type(error).__name__}: {error}'
+            + (f" (at {where})" if where else "")
+            + "; nothing that it did is kept"
+        ) from error
+    if inspect.isgenerator(answer) or inspect.iscoroutine(answer):
+        answer.close()
+        raise PartitionError(
+            f'tactic "{name}" has done nothing: its apply is a generator or coroutine, '
+            "which nobody runs; write a plain function, without yield or await"
+        )

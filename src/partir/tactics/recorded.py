@@ -158,7 +158,7 @@ def load_schedule(path: str | os.PathLike[str]) -> Schedule:
         raise PartitionError(
             f"{path} is not a saved schedule: it has no {error}"
         ) from None
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise PartitionError(f"{path} is not a saved schedule: {error}") from None
 
 
@@ -171,6 +171,8 @@ def _action(data: Any) -> Action:
     """An action as `save_schedule` wrote it."""
     action = Action(**data)
     needs_dim = action.kind in ("tile", "choose")
-    if action.kind not in get_args(Kind) or needs_dim != isinstance(action.dim, int):
+    named = all(isinstance(n, str) for n in (action.target, action.axis, action.at))
+    known = named and action.kind in get_args(Kind)
+    if not known or needs_dim != (type(action.dim) is int):
         raise ValueError(f"{data} is no action")
     return action

@@ -68,9 +68,14 @@ class Schedule:
 
     def flat(self) -> Iterator[Tactic]:
         """Tactics with nested schedules taken apart."""
+        return self._flat(())
+
+    def _flat(self, around: tuple[Schedule, ...]) -> Iterator[Tactic]:
+        if any(outer is self for outer in around):
+            raise PartitionError("a schedule is part of itself")
         for tactic in self.tactics:
             if isinstance(tactic, Schedule):
-                yield from tactic.flat()
+                yield from tactic._flat((*around, self))
             else:
                 yield tactic
 
