@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from threading import get_ident
 
 from partir.errors import PartitionError
 
@@ -26,7 +27,8 @@ def write_all(files: Iterable[tuple[FilePath, str | bytes]]) -> None:
         for path, content in files:
             target = Path(path)
             require_writable(target)
-            part = target.with_name(target.name + ".part")
+            # Another process or thread may write the same file at the same time.
+            part = target.with_name(f"{target.name}.{os.getpid()}-{get_ident()}.part")
             parts.append((part, target))
             part.write_bytes(content.encode() if isinstance(content, str) else content)
         for part, target in parts:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 
@@ -24,6 +25,11 @@ from partir.frontend.signature import function_name
 from partir.frontend.trace import trace_settings
 from partir.mesh import Mesh
 from partir.tactics.schedule import as_schedule
+
+V = TypeVar("V")
+
+MOST_SIGNATURES = 256
+"""Of one function; beyond that, programs that were made first are forgotten."""
 
 
 class Jitted:
@@ -64,7 +70,8 @@ class Jitted:
         compiled = self._compile(call, arrays)
         if not self._unsure:
             key, leaves = self._quick(args, kwargs)
-            self._warm.setdefault(key, _Variants()).add(leaves, compiled)
+            known = self._warm.get(key) or _keep(self._warm, key, _Variants())
+            known.add(leaves, compiled)
         return compiled.run_placed(arrays)
 
     def _quick(
@@ -91,19 +98,20 @@ class Jitted:
         if key not in self._known:
             source = FunctionCall(self._fn, call, self._options, self._carry)
             asked = source, self._mesh, self._schedule, self._running
-            self._known[key] = pipeline(*asked)
+            made = pipeline(*asked)
+            return _keep(self._known, key, made)
         return self._known[key]
 
     def _compile(self, call: Call, arrays: Sequence[Any]) -> Compiled:
         settings = trace_settings(self._mesh)
         key = call.key, settings
-        alike = [c for (_, known), c in self._compiled.items() if known == settings]
+        there = list(self._compiled.items())  # other threads may add to it
+        alike = [c for (_, known), c in there if known == settings]
         padded = next((c for c in alike if c.fits_padded(call, arrays)), None)
         if padded is not None and key in self._compiled:
             raise PartitionError(_either(call, padded.call))
         if padded is None and key not in self._compiled:
-            fresh = self._partition(call).compile()
-            self._compiled[key] = fresh
+            fresh = _keep(self._compiled, key, self._partition(call).compile())
             if any(c.fits_padded(call) or fresh.fits_padded(c.call) for c in alike):
                 self._unsure = True  # from now on every array is looked at
                 self._warm.clear()
@@ -113,6 +121,15 @@ class Jitted:
         """Function, mesh and schedule."""
         name = function_name(self._fn)
         return f"<partir.jit({name}) on {self._mesh}: {self._schedule.name}>"
+
+
+def _keep(known: dict[Any, V], key: Any, made: V) -> V:
+    """Remember something, and forget what was remembered first if that is a lot."""
+    known[key] = made
+    while len(known) > MOST_SIGNATURES:
+        with contextlib.suppress(StopIteration, RuntimeError):  # another thread has
+            known.pop(next(iter(known)), None)
+    return made
 
 
 def _either(call: Call, other: Call) -> str:
@@ -137,12 +154,12 @@ class _Variants:
         self._by_shapes: dict[Any, Compiled] = {}
 
     def add(self, leaves: Sequence[Any], compiled: Compiled) -> None:
-        self._by_shapes[_shapes(leaves)] = compiled
+        _keep(self._by_shapes, _shapes(leaves), compiled)
 
     def find(self, leaves: Sequence[Any]) -> Compiled | None:
         if len(self._by_shapes) > 1:
             return self._by_shapes.get(_shapes(leaves))
-        return next(iter(self._by_shapes.values()), None)
+        return next(iter(list(self._by_shapes.values())), None)
 
 
 def _shapes(leaves: Sequence[Any]) -> tuple[Any, ...]:

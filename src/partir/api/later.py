@@ -24,8 +24,9 @@ class Later(Generic[T]):
     @collection_paused
     def __call__(self) -> T:
         """The value; if making it raises, so does every call."""
-        if self._make is not None:
-            self._value = self._make()
+        make = self._make  # another thread may be done with it in between
+        if make is not None:
+            self._value = make()
             self._make = None
         return self._value
 

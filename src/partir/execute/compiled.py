@@ -13,6 +13,7 @@ import numpy as np
 from jax.sharding import NamedSharding
 
 from partir.errors import PartitionError
+from partir.execute import forking
 from partir.execute.agreement import require_agreement
 from partir.execute.ahead_of_time import Lowered
 from partir.execute.interface import Interface
@@ -39,6 +40,8 @@ class Compiled:
         compiler_options: CompilerOptions | None = None,
     ) -> None:
         """Build the jitted function; nothing is compiled before the first call."""
+        if forking.stranded:
+            forking.refuse_stranded()
         self.plan, self.mesh = plan, mesh
         self._interface, self._compiler_options = interface, compiler_options
         self._abstract = mesh.abstract_mesh
@@ -118,6 +121,8 @@ class Compiled:
 
     def run(self, leaves: Sequence[Any]) -> Any:
         """Run on the leaves of a call that fits; jax's own fast path."""
+        if forking.stranded:
+            forking.refuse_stranded()
         arrays = leaves if not self._fixed else self._without_fixed(leaves)
         if self._pads and len(arrays) == len(self._uneven):
             for array, uneven in zip(arrays, self._uneven, strict=True):
@@ -128,6 +133,8 @@ class Compiled:
 
     def run_placed(self, arrays: Sequence[Any], executable: Any = None) -> Any:
         """Check and place every array, then run, if need be an executable of ours."""
+        if forking.stranded:
+            forking.refuse_stranded()
         placed, nested = self._place(arrays)
         results = self._run(placed, executable or nested)
         if nested is not None and self._compiler_options:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-from jax._src import debugging
+from jax._src import debugging, xla_bridge
 from jax._src.array import ArrayImpl
 from jax._src.lax import lax
 
@@ -24,6 +24,11 @@ def any_deleted(arrays: Sequence[Any]) -> bool:
     except TypeError:  # not all are of this class
         concrete = (a for a in arrays if not isinstance(a, jax.core.Tracer))
         return any(a.is_deleted() for a in concrete if isinstance(a, jax.Array))
+
+
+def uses_devices() -> bool:
+    """Whether a back end has been started, without starting one."""
+    return bool(xla_bridge.backends_are_initialized())
 
 
 def weaken(x: Any) -> Any:

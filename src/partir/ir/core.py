@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
+from partir.ir.interning import Interned
 from partir.ir.source import Location
 from partir.ir.types import TensorType
 
 T = TypeVar("T")
+_LARGE = 4096  # attributes of so many characters have a constant among them
 
 
 class Signature:
@@ -27,8 +29,9 @@ class Signature:
 
     __slots__ = (
         *("attrs", "cache", "key", "kind", "lambdas", "name", "operands", "results"),
+        "__weakref__",
     )
-    _known: ClassVar[dict[tuple[Any, ...], Signature]] = {}
+    _known: ClassVar[Interned[Signature]] = Interned(recent=1 << 14)
 
     kind: str
     name: str  # kind without its dialect: ``dot_general``
@@ -57,13 +60,14 @@ class Signature:
             made.attrs, made.lambdas = dict(attrs), lambdas
             made.operands, made.results = operands, results
             made.key, made.cache = key, {}
-            found = cls._known.setdefault(key, made)  # another thread may be first
+            small = sum(map(len, attrs.values())) < _LARGE
+            found = cls._known.add(key, made, keep=small)
         return found
 
     @classmethod
     def known(cls) -> tuple[Signature, ...]:
-        """All that were made so far."""
-        return tuple(cls._known.values())
+        """All that there are."""
+        return cls._known.all()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by content, so that the copy is interned where it arrives."""

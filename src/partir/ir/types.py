@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, ClassVar
+
+from partir.ir.interning import Interned
 
 _BITS = re.compile(r"\d+")
 
@@ -21,8 +23,8 @@ class TensorType:
     True
     """
 
-    __slots__ = ("bytes", "dtype", "shape", "tensor", "text")
-    _known: ClassVar[dict[tuple[tuple[int, ...], str, bool], TensorType]] = {}
+    __slots__ = ("__weakref__", "bytes", "dtype", "shape", "tensor", "text")
+    _known: ClassVar[Interned[TensorType]] = Interned(recent=1 << 12)
 
     shape: tuple[int, ...]
     dtype: str
@@ -42,7 +44,7 @@ class TensorType:
             sizes = "".join(f"{n}x" for n in shape)
             made.text = f"tensor<{sizes}{dtype}>" if tensor else dtype
             made.bytes = math.ceil(math.prod(shape) * dtype_bytes(dtype))
-            found = cls._known.setdefault(key, made)  # another thread may be first
+            found = cls._known.add(key, made)
         return found
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -64,13 +66,13 @@ class TensorType:
         return f"{self.dtype}[{','.join(map(str, self.shape))}]"
 
 
-@cache
+@lru_cache(maxsize=1 << 14)
 def tensor(shape: tuple[int, ...], dtype: str) -> TensorType:
     """A tensor type, shared between equal ones so that comparing is cheap."""
     return TensorType(shape, dtype)
 
 
-@cache
+@lru_cache(maxsize=1 << 10)
 def opaque_type(text: str) -> TensorType:
     """A type that is not a tensor (a token, say): passed on, never tiled."""
     return TensorType((), text, tensor=False)

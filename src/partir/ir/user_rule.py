@@ -84,7 +84,7 @@ def parse(text: str) -> UserRule:
     return _parse(text)
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1 << 10)
 def _parse(text: str) -> UserRule:
     left, right = text.split("->")
     start = re.search(r"\w+\s*=", right)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ _COMPARED = {
 }
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def has_counterexample(body: Lambda) -> bool:
     """Whether three numbers show that it is not; False if it has ops unknown here."""
     count = len(body.results)

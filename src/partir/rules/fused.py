@@ -8,7 +8,7 @@ read have no such op: the search makes them, to have fewer.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 
 from partir.ir.attributes import ints
 from partir.ir.core import Lambda, Op, Signature
@@ -137,14 +137,14 @@ def inner_types(nest: Nest) -> list[TensorType]:
     return found
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def made_places(body: Lambda) -> tuple[Places, ...]:
     """Where the dimensions of what each op inside makes are in the result."""
     found = _places(body.ops)
     return tuple(found[op.results[0]] for op in body.ops)
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def _argument_places(body: Lambda) -> tuple[Places, ...]:
     found = _places(body.ops)
     return tuple(found[value] for value in body.arguments)

@@ -9,7 +9,7 @@ nothing: each element comes with a mark that it is one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 from itertools import product
 
 from partir.ir.core import Lambda, Op, Signature
@@ -100,7 +100,7 @@ def _is_plain(type_: TensorType, literal: str | None) -> bool:
         return False
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def _commutes(body: Lambda) -> bool:
     count = len(body.results)
     types = [body.types[v] for v in body.arguments[:count]]

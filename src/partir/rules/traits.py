@@ -7,7 +7,7 @@ A trait is a fact about the op, the same for every device. What a compiler makes
 from __future__ import annotations
 
 from enum import IntEnum
-from functools import cache
+from functools import lru_cache
 
 from partir.ir.attributes import CONSTRAINT, ROLL
 from partir.ir.core import Signature
@@ -83,7 +83,7 @@ def role_of(nest: Nest) -> Role:
     return _ROLES.get(canonical(nest.signature), Role.OPAQUE)
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def _costliest(fused: Signature) -> Role:
     return max(role_of(nest_of(op.signature)) for op in inside_of(fused))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 
 from partir.errors import PartitionError
 from partir.ir.attributes import CALLED, FORMED
@@ -218,15 +219,10 @@ def _name(name: str) -> str:
     return name if name.replace("_", "a").replace(".", "a").isalnum() else f'"{name}"'
 
 
-_lambda_texts: dict[Lambda, str] = {}
-
-
+@lru_cache(maxsize=1 << 12)
 def lambda_text(region: Lambda) -> str:
     """A closed region; its names are its own (MLIR scopes them to the region)."""
-    found = _lambda_texts.get(region)
-    if found is None:
-        found = _lambda_texts[region] = _lambda_text(region)
-    return found
+    return _lambda_text(region)
 
 
 def function_text(symbol: str, region: Lambda) -> str:

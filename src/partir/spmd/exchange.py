@@ -12,7 +12,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
@@ -130,7 +130,7 @@ class Window:
         return sent < gathered or (sent == gathered and len(rounds) == 1)
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def _plan(window: Window) -> tuple[Round, tuple[Round, ...]]:
     pieces = list(_pieces(window))
     own = tuple(piece for piece in pieces if piece.source == piece.target)

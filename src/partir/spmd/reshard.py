@@ -8,7 +8,7 @@ by all_to_all; a change of order is a collective_permute; the rest is gathered.
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import lru_cache
 
 from partir.mesh import Mesh
 from partir.rules.identities import TILED, cites
@@ -16,7 +16,7 @@ from partir.rules.nest import Tiling
 from partir.spmd.reshard_steps import ReshardStep, cheapest
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def plan(
     source: Tiling,
     target: Tiling,
@@ -50,7 +50,7 @@ def plan(
     return cheapest(source, target, mesh, tuple(moves), in_order)
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def joinable(
     sizes: tuple[int, ...], source: Tiling, target: Tiling, mesh: Mesh
 ) -> Tiling:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 from typing import NamedTuple
 
 from partir.ir.attributes import fields, ints
@@ -137,7 +137,7 @@ def fused(nest: Nest) -> Work:
     return Work(flops, transcendentals)
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def _fused_work(body: Lambda) -> dict[Places, tuple[float, float]]:
     """Flops and transcendentals of all ops inside, by the dimensions that they have."""
     work: dict[Places, tuple[float, float]] = {}
