@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from benchmarks.patterns import attention, grids, images, losses, routing, sequences
+from benchmarks.patterns import (
+    attention,
+    compositions,
+    grids,
+    images,
+    losses,
+    routing,
+    sequences,
+)
 from benchmarks.patterns.pattern import Registry, pattern
 
-TOPICS = (attention, grids, images, losses, routing, sequences)
+TOPICS = (attention, compositions, grids, images, losses, routing, sequences)
 PATTERNS: Registry = pattern

@@ -12,8 +12,10 @@ import pytest
 from jax import Array, lax
 
 import partir
-from benchmarks.models import transformer
+from benchmarks.models import mlp, transformer
 from benchmarks.models.schedules import schedules_for
+from partir.search.problem import Problem
+from partir.simulate.device.catalogue import devices
 from tests.e2e.compare import TINY
 
 SCHEDULE = schedules_for(separate=False)["BP+MP+Z3"]
@@ -112,6 +114,50 @@ def test_what_the_axis_does_not_tile_is_left() -> None:
     (action,) = done.steps[-1].actions
     assert action.kind == "skip"
     assert "never gathered" in action.reason
+
+
+# Search
+
+
+def searched(room: float) -> tuple[partir.AutomaticPartition, partir.Partitioned]:
+    args = mlp.example_args(mlp.Config(blocks=4, width=512, hidden=2048))[0]
+    whole = dict.fromkeys(("params/**", "opt_state/**"), partir.FIRST_DIVISIBLE_DIM)
+    auto = partir.AutomaticPartition("B", evaluations=30, memory_limit=room)
+    tactics = [
+        partir.ManualPartition({"batch/*": 0}, axis="B", name="BP"),
+        partir.ManualPartition(whole, axis="B", name="Z3"),
+        auto,
+    ]
+    mesh = {"B": 8}
+    step, device = mlp.train_step, "tpu_v3"
+    return auto, partir.partition(step, mesh, tactics, args=args, device=device)
+
+
+def test_search_keeps_what_there_is_room_for() -> None:
+    """Of eight matrices one is gathered once anyway; two have room below 40 MB."""
+    gathers = {}
+    for room in (30e6, 40e6, 58e6, 60e6):  # folded, 58 MB seem to be enough for all
+        auto, done = searched(room)
+        assert done.estimate.peak_bytes <= room
+        assert all(isinstance(tactic, partir.Gathered) for tactic in auto.found)
+        assert done.steps[-2].collectives["all_gather"] == 19
+        gathers[room] = done.collectives["all_gather"]
+    assert gathers[30e6] == 19
+    assert gathers[60e6] == 12
+    assert gathers[40e6] < 19
+
+
+def test_search_sees_what_was_said_before(step: partir.Program) -> None:
+    def folded(*more: Any) -> Problem:
+        state = run(step, *more).steps[-1].state
+        donated = [False] * len(step.arguments)
+        return Problem(state, ("B",), devices["tpu_v4"], donated)
+
+    open_, said = folded(), folded(kept("keep"))
+    assert any(open_.kept_moves(()))
+    assert not any(said.kept_moves(()))
+    peaks = [one.estimate(one.start).peak_bytes for one in (open_, said)]
+    assert peaks[0] < peaks[1]
 
 
 # Loops

@@ -15,6 +15,7 @@ from partir.simulate.device.catalogue import devices
 from partir.simulate.device.lookup import DeviceLike, as_device
 from partir.tactics.automatic import as_tactic
 from partir.tactics.choose import Choose
+from partir.tactics.gathered import Gathered
 from partir.tactics.manual import ManualPartition
 from partir.tactics.schedule import tactic_text
 
@@ -23,7 +24,7 @@ from partir.tactics.schedule import tactic_text
 class Suggestion:
     """A tactic that could come next, and what the step would cost then."""
 
-    tactic: ManualPartition | Choose
+    tactic: ManualPartition | Choose | Gathered
     reason: str
     seconds: float
     peak_bytes: int
@@ -54,8 +55,8 @@ def suggest(
 ) -> list[Suggestion]:
     """The k best next decisions over an axis, the best first.
 
-    Every candidate is tried on its own: named dimensions of the arguments, and loops
-    for ops where propagation got stuck.
+    Every candidate is tried on its own: named dimensions of the arguments, loops for
+    ops where propagation got stuck, and keeping what is gathered of weights.
 
     Args:
         partitioned: a partition so far.
@@ -91,7 +92,7 @@ def suggest(
     donated = step.setting.donated() or [False] * count
     problem = Problem(step.state, [axis], spec, donated, memory_limit=memory_limit)
     tried: list[tuple[Outcome, Move]] = []
-    for move in problem.candidates(()):
+    for move in (*problem.candidates(()), *problem.kept_moves(())):
         state = problem.follow((), move)
         if state is not None:
             tried.append((problem.outcome(state), move))

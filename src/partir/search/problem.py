@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -15,6 +15,7 @@ from partir.search.fold.folded import Folded
 from partir.search.fold.state import folded_state
 from partir.search.goal import Goal, Outcome
 from partir.search.space.dimensions import NamedDim, named_dimensions
+from partir.search.space.kept import kept_moves
 from partir.search.space.move import Move
 from partir.search.space.moves import Moves
 from partir.search.space.stuck_ops import stuck_moves
@@ -120,7 +121,7 @@ class Problem:
 
     @cached_property
     def fixed(self) -> tuple[Move, ...]:
-        """Moves that change something, those that say the same once.
+        """Moves that change something, those that say the same once, late ones last.
 
         Moves that lead to one partition from the start may differ after another.
         """
@@ -132,11 +133,17 @@ class Problem:
                 )
                 said = (move.axis, frozenset(fitting), frozenset(move.whole))
                 different.setdefault((*said, move.loops), move)
-        return tuple(different.values())
+        return tuple(sorted(different.values(), key=lambda move: move.late))
 
     def candidates(self, path: Path) -> list[Move]:
         """Moves that may be tried here."""
         return [*self.fixed, *stuck_moves(self.state(path), self.axes)]
+
+    def kept_moves(self, path: Path) -> Iterator[Move]:
+        """Moves that keep what is gathered, axis by axis; they bind no other."""
+        state = self.state(path)
+        for axis in self.axes:
+            yield from kept_moves(state, self.moves.groups.weights, axis)
 
     # Costs
 
@@ -146,6 +153,7 @@ class Problem:
             tuple(map(id, state.nests)),
             tuple(state.tilings),
             *(tuple(state.seen[axis]) for axis in self.axes),
+            frozenset(state.gathers.items()),
         )
 
     def outcome(self, state: State) -> Outcome:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,6 +21,7 @@ from partir.partition.state import State
 from partir.search.goal import Outcome
 from partir.search.methods.best import Best, Listener
 from partir.search.methods.budget import Budget
+from partir.search.methods.kept import with_kept_gathers
 from partir.search.methods.local import trimmed
 from partir.search.problem import Path, Problem
 from partir.search.result.decision import Decision
@@ -171,6 +172,20 @@ def _but_for(budget: Budget, seconds: float) -> Budget:
     return replace(budget, seconds=max(budget.seconds - seconds, budget.seconds / 2))
 
 
+def _finished(
+    problem: Problem, path: Path, outcome: Outcome
+) -> Iterator[tuple[Path, Outcome]]:
+    """A path that is to be confirmed, before it the one that keeps what it gathers.
+
+    The whole program may not have room for that.
+    """
+    shorter = trimmed(problem, path, outcome)
+    longer = with_kept_gathers(problem, *shorter)
+    yield longer
+    if longer != shorter:
+        yield shorter
+
+
 def _confirmed(
     problem: Problem,
     state: State,
@@ -183,7 +198,7 @@ def _confirmed(
     confirmed: Result | None = None
     leaders = best.leaders()
     near = [one for one in leaders if one[1].score >= leaders[0][1].score * _NEAR]
-    for path, folded in (trimmed(problem, *one) for one in near):
+    for path, folded in (path for one in near for path in _finished(problem, *one)):
         if confirmed is not None and (
             confirmed.outcome.score >= folded.score * _SURE  # the rest won't be better
             or (budget.seconds is not None and not budget.left(0))

@@ -24,6 +24,7 @@ from partir.simulate.device.lookup import DeviceLike, as_device
 from partir.simulate.device.spec import DeviceSpec
 from partir.simulate.estimate import Estimate
 from partir.tactics.choose import Choose
+from partir.tactics.gathered import Gathered
 from partir.tactics.manual import REPLICATED, ManualPartition, Wish
 from partir.tactics.progress import live_progress
 from partir.tactics.source import tactic_source
@@ -87,7 +88,9 @@ class AutomaticPartition:
     executor: Executor | None = None
     listener: Callable[[Progress], None] | None = None
     progress: bool = True
-    found: tuple[ManualPartition | Choose, ...] = field(default=(), init=False)
+    found: tuple[ManualPartition | Choose | Gathered, ...] = field(
+        default=(), init=False
+    )
     result: Result | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -249,7 +252,9 @@ def _axes(given: Any) -> tuple[str, ...]:
     return listed
 
 
-def as_tactic(partition: Partition, decision: Decision) -> ManualPartition | Choose:
+def as_tactic(
+    partition: Partition, decision: Decision
+) -> ManualPartition | Choose | Gathered:
     """A decision as a manual tactic, its values as patterns."""
     names = partition.names
     wishes: dict[str, Wish] = {names.unique_name(v): REPLICATED for v in decision.whole}
@@ -259,6 +264,9 @@ def as_tactic(partition: Partition, decision: Decision) -> ManualPartition | Cho
     outer = {n: w for n, w in wishes.items() if n not in inner}
     patterns = as_patterns(outer, known) | inner
     axis, name, reason = decision.axis, decision.name, decision.reason
+    if decision.kept:
+        kept = dict.fromkeys(map(names.unique_name, decision.kept), "keep")
+        return Gathered(as_patterns(kept, known), axis, name, reason)
     if not decision.loops:
         return ManualPartition(patterns, axis, name, reason=reason)
     ops = {one.pattern: one.factor for one in decision.loop_patterns(partition.program)}

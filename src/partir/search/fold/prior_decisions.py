@@ -48,10 +48,15 @@ class PriorDecisions:
         return any(state.seen[a][v] == WHOLE for a in state.mesh for v in operands)
 
     def value(self, value: int) -> object:
-        """Home of a value on each axis, what readers see, and what is closed."""
+        """Home of a value on each axis, what readers see, what is closed or kept."""
         state = self.state
         if state is None:
             return None
         homes = ((state.homes[a][value], state.seen[a][value]) for a in state.mesh)
         closed = (state.closed.get((a, value)) for a in state.mesh)
-        return tuple(homes), tuple(closed) if state.closed else ()
+        kept = (state.gathers.get((a, value)) for a in state.mesh)
+        return (
+            tuple(homes),
+            tuple(closed) if state.closed else (),
+            tuple(kept) if state.gathers else (),
+        )

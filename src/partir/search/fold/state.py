@@ -37,6 +37,8 @@ def folded_state(folded: Folded, state: State) -> State:
                 small.value_origins[(axis, number)] = origin
             if (axis, source) in state.closed:
                 small.closed[(axis, number)] = state.closed[(axis, source)]
+            if (axis, source) in state.gathers:
+                small.gathers[(axis, number)] = state.gathers[(axis, source)]
         if source in state.padded:
             small.padded[number] = True
     small.step, small.epoch = state.step, state.epoch

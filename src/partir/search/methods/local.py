@@ -95,6 +95,11 @@ def walked(problem: Problem, path: Path) -> tuple[Path, Outcome]:
     return effective, problem.outcome(problem.state(effective))
 
 
+def is_worth_reading(outcome: Outcome, other: Outcome) -> bool:
+    """Whether one is so much better than the other that a schedule should say it."""
+    return outcome.score * (1 - _NOTHING) > other.score
+
+
 def trimmed(problem: Problem, path: Path, outcome: Outcome) -> tuple[Path, Outcome]:
     """The path without moves that gain next to nothing: a schedule is to be read."""
     least = outcome.score * (1 - _NOTHING)

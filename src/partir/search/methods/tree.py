@@ -66,6 +66,10 @@ class _Node:
         return 0.75 * self.best + 0.25 * mean
 
 
+def _has_early(moves: list[Move]) -> bool:
+    return not all(move.late for move in moves)
+
+
 Quality = Callable[[Outcome], float]
 
 
@@ -123,7 +127,7 @@ class _TreeSearch:
         """Straight down by the best child; this also tells what moves are good for."""
         line = [node]
         while True:
-            while node.untried and budget.left(self.problem.evaluations):
+            while _has_early(node.untried) and budget.left(self.problem.evaluations):
                 self._expand(node)
             others = [c for _, c in node.children if c not in line]
             best = max(others, key=lambda c: quality(c.outcome), default=node)
@@ -208,7 +212,7 @@ class _TreeSearch:
 
     def _promising(self, moves: list[Move]) -> int:
         noise = self.random.random
-        scores = [self.gains.of(move) + _NOISE * noise() for move in moves]
+        scores = [self.gains.of(move) + _NOISE * noise() - move.late for move in moves]
         return max(range(len(moves)), key=scores.__getitem__)
 
     def _try(self, node: _Node, move: Move) -> _Node | None:

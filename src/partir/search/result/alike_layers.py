@@ -30,6 +30,8 @@ def alike_in_all_layers(
     """
     decisions = [decision]
     whole = _after(before, decisions)
+    if decision.kept:  # it puts nothing into loops
+        return decisions, whole
     differ = _differing(folded, decision.axis, whole, wanted)
     for _ in range(_TRIES):
         if not differ:

@@ -15,7 +15,8 @@ class Decision:
     """One move, in values and nodes of the source program.
 
     `tiles` maps values to dimensions, `whole` are pinned so, `loops` maps ops that were
-    stuck to factors, the `first` few of them before the others.
+    stuck to factors, the `first` few of them before the others. What is gathered of
+    `kept` values is kept.
     """
 
     axis: str
@@ -25,6 +26,7 @@ class Decision:
     whole: tuple[int, ...]
     loops: dict[int, int]
     first: int = 0
+    kept: tuple[int, ...] = ()
 
     def loop_patterns(self, program: Program) -> list[LoopPattern]:
         """Its loops as patterns, in their order."""
@@ -50,4 +52,5 @@ class Decision:
                 (node, state.nests[node].factors[number].resized(0))
                 for node, number in self.loops.items()
             ),
+            kept=self.kept,
         ).apply(state)

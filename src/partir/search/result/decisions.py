@@ -10,7 +10,7 @@ from partir.search.problem import Path, Problem
 from partir.search.result.alike_layers import alike_in_all_layers
 from partir.search.result.decision import Decision
 from partir.search.result.wording import effect_text, move_label, subject_text
-from partir.search.space.move import Move
+from partir.search.space.move import Move, is_open
 
 
 def decisions(problem: Problem, path: Path, start: State) -> list[Decision]:
@@ -72,7 +72,15 @@ def _decision(
             loops.update(dict.fromkeys(folded.node_members(node), number))
         if place < move.first:
             first = len(loops)
-    decision = Decision(move.axis, "", "", tiles, tuple(whole), loops, first)
+    kept = [
+        member
+        for value in move.kept
+        if is_open(earlier, value, move.axis)
+        for member in folded.members[value]
+    ]
+    decision = Decision(
+        move.axis, "", "", tiles, tuple(whole), loops, first, tuple(kept)
+    )
     return decision.in_order(folded.source)
 
 

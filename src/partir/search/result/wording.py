@@ -14,6 +14,8 @@ from partir.search.space.moves import Moves
 
 def move_label(moves: Moves, move: Move, state: State, taken: dict[int, int]) -> str:
     """What kind of decision this is, in the words of those who partition models."""
+    if move.kept:
+        return "gathered once"
     if move.loops:
         return "inputs and weights at once" if taken else "stuck ops"
     if move.whole:

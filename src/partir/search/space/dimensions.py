@@ -9,7 +9,7 @@ axis; propagation asks there, which is a conflict.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from partir.partition.graph import Graph
@@ -24,6 +24,7 @@ class NamedDim:
 
     `arguments` are its places in arguments, `values` how many values have it,
     `meets` those that have it twice, `inner` a value that has it if no argument does.
+    `windowed` if some op reads it in windows: it is one name by reach.
     """
 
     number: int
@@ -32,6 +33,7 @@ class NamedDim:
     values: int
     meets: tuple[int, ...]
     inner: Dim | None = None
+    windowed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,26 +47,31 @@ class NamedDims:
 def named_dimensions(folded: Folded, graph: Graph) -> NamedDims:
     """The named dimensions of a folded program."""
     classes = _DimClasses(graph)
+    windowed: list[Dim] = []
     for node, nest in enumerate(graph.nests):
         around = graph.operands[node] + graph.results[node]
         for factor in nest.factors:
             if factor.size > 1:
                 places = factor.operands + factor.results
-                classes.join(
+                dims = [
                     (v, d) for v, d in zip(around, places, strict=True) if d is not None
-                )
+                ]
+                classes.join(dims)
+                windowed += dims[:1] if factor.reach else ()
     for one, other in folded.twins:
         for dim in range(len(graph.program.types[one].shape)):
             classes.join([(one, dim), (other, dim)])
-    return _names(graph, classes.members())
+    return _names(graph, classes.members(), classes.roots(windowed))
 
 
-def _names(graph: Graph, classes: Iterable[list[Dim]]) -> NamedDims:
+def _names(
+    graph: Graph, classes: Mapping[int, list[Dim]], windowed: set[int]
+) -> NamedDims:
     types, program = graph.program.types, graph.program
     is_argument = set(program.body.arguments)
     outer = {v for i in program.body.ops for v in program.ops[i].results}
     ranked = []
-    for members in classes:
+    for root, members in classes.items():
         size = max(types[v].shape[d] for v, d in members)
         arguments = tuple(m for m in members if m[0] in is_argument)
         inner = max(
@@ -74,15 +81,16 @@ def _names(graph: Graph, classes: Iterable[list[Dim]]) -> NamedDims:
         )
         if size > 1 and (arguments or inner):
             bytes_ = sum(types[v].bytes for v, _ in arguments)
-            ranked.append((-bytes_, -len(members), members, arguments, inner))
+            reached = root in windowed
+            ranked.append((-bytes_, -len(members), members, arguments, inner, reached))
     ranked.sort(key=lambda one: one[:2])
     dimensions, number_of = [], {}
-    for number, (*_, members, arguments, inner) in enumerate(ranked):
+    for number, (_, _, members, arguments, inner, reached) in enumerate(ranked):
         counts = Counter(v for v, _ in members)
         twice = tuple(sorted(v for v, count in counts.items() if count > 1))
         size = max(types[v].shape[d] for v, d in members)
         place = None if arguments else inner
-        named = NamedDim(number, size, arguments, len(counts), twice, place)
+        named = NamedDim(number, size, arguments, len(counts), twice, place, reached)
         dimensions.append(named)
         number_of.update(dict.fromkeys(members, number))
     return NamedDims(tuple(dimensions), number_of)
@@ -113,10 +121,15 @@ class _DimClasses:
         for root in roots[1:]:
             self.parent[self.find(root)] = self.find(roots[0])
 
-    def members(self) -> Iterator[list[Dim]]:
+    def roots(self, dims: Iterable[Dim]) -> set[int]:
+        """The names of these."""
+        return {self.find(self.first[v] + d) for v, d in dims}
+
+    def members(self) -> dict[int, list[Dim]]:
+        """All dimensions, by name."""
         classes: dict[int, list[Dim]] = {}
         for value, type_ in enumerate(self.types):
             for dim in range(len(type_.shape)):
                 root = self.find(self.first[value] + dim)
                 classes.setdefault(root, []).append((value, dim))
-        yield from classes.values()
+        return classes

@@ -14,13 +14,20 @@ Loops = tuple[tuple[int, Factor], ...]
 """Nodes of the graph, each with the factor that it is to loop over."""
 
 
+def is_open(state: State, value: int, axis: str) -> bool:
+    """Whether a value may be gathered over an axis, and nothing is said of that."""
+    tiled = any(axis in axes for axes in state.tilings[value])
+    return tiled and (axis, value) not in state.gathers
+
+
 @dataclass(frozen=True, slots=True)
 class Move:
     """Values to leave whole, dimensions to tile, or loops to choose, over one axis.
 
     `subject` says of what in words, `dimension` is the number of the named dimension if
     the move is about one, `rank` the place among choices for single stuck ops. Of the
-    loops, the `first` few go before the others.
+    loops, the `first` few go before the others. What is gathered of `kept` values is
+    kept. A `late` move is tried when others have been.
     """
 
     axis: str
@@ -31,6 +38,8 @@ class Move:
     loops: Loops = ()
     first: int = 0
     rank: int = 0
+    kept: tuple[int, ...] = ()
+    late: bool = False
 
     @property
     def key(self) -> tuple[str, str, int | None, int]:
@@ -51,7 +60,14 @@ class Move:
             for axis in state.mesh:
                 propagate(state, axis)
             state.epoch += 1
-        return changed
+        return self._keep(state) or changed
+
+    def _keep(self, state: State) -> bool:
+        """Say of what is gathered that it is kept, where nothing is said yet."""
+        open_ = [v for v in self.kept if is_open(state, v, self.axis)]
+        for value in open_:
+            state.say_gathered(value, self.axis, "keep")
+        return bool(open_)
 
     def fitting(self, state: State, node: int, factor: Factor) -> int | None:
         """Number of the loop's factor if the op can have it on this axis."""

@@ -58,23 +58,24 @@ class Moves:
         if not dims:
             inner = dimension.inner
             if inner is not None and self._inner and self._free(inner):
-                twins = tuple(self._with_twins(inner))
-                yield Move(axis, "inside", dimension.number, twins)
+                twins, late = tuple(self._with_twins(inner)), dimension.windowed
+                yield Move(axis, "inside", dimension.number, twins, late=late)
             return
         for turn in ("", " (the other dimension)"):
             chosen = _one_each(dims, last=bool(turn))
             if turn and chosen == _one_each(dims, last=False):
                 return
-            yield from self._of_groups(axis, dimension.number, chosen, turn)
+            yield from self._of_groups(axis, dimension, chosen, turn)
 
     def _of_groups(
-        self, axis: str, number: int, dims: list[Dim], turn: str
+        self, axis: str, dimension: NamedDim, dims: list[Dim], turn: str
     ) -> Iterator[Move]:
+        number, late = dimension.number, dimension.windowed
         weights, large = self.groups.weights, self.groups.large_state
         state = [d for d in dims if d[0] in self.groups.state]
         inputs = [d for d in dims if d[0] not in self.groups.state]
         if inputs:
-            yield Move(axis, "inputs" + turn, number, tuple(inputs))
+            yield Move(axis, "inputs" + turn, number, tuple(inputs), late=late)
         if state:
             yield Move(axis, "state" + turn, number, tuple(state))
         if state and inputs:
