@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -50,6 +51,10 @@ AS_THEY_ARE: dict[str, tuple[Callable[[Array], Array], int]] = {
     "one row of what was added": (lambda x: pad(x, 1, 0)[:1], 2),
     "no groups any more": (lambda x: pad(x, 0, 1, 1)[1:], 2),
     "a tag between": (lambda x: partir.tag(pad(x, 1, 0), "p")[:-1], 2),
+    "cut where nothing moves": (
+        lambda x: jnp.pad(x.reshape(3, 4)[:, 2:], ((1, 0), (0, 0)))[:-1],
+        4,  # what is cut off, the shift, its zero, and a reshape
+    ),
     "far from where all read": (lambda x: (h := x[6:])[1:] - h[:-1], 4),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import Array
@@ -30,6 +31,14 @@ BEFORE: dict[str, tuple[Function, tuple[int, ...]]] = {
         lambda x, w, b: (x @ w).reshape(2, 4, 3, 2, 2)[:, :, 1:],
         (2, 4, 8),
     ),
+    "heads first": (
+        lambda x, w, b: (x @ w).reshape(2, 4, 3, 2, 2).transpose(2, 0, 3, 1, 4)[1],
+        (2, 4, 4),
+    ),
+    "heads last, cut too": (
+        lambda x, w, b: jnp.moveaxis((x @ w).reshape(2, 4, 3, 4), 1, 3)[:, 1:, :, 2:],
+        (2, 2, 8),
+    ),
     "other dimensions too": (
         lambda x, w, b: (x @ w).reshape(2, 4, 3, 4)[:, 1:3, 0],
         (2, 2, 4),
@@ -49,6 +58,9 @@ def test_sliced_before(name: str) -> None:
 AS_THEY_ARE: dict[str, Function] = {
     "the second part": lambda x, w, b: (x @ w).reshape(2, 4, 3, 4)[..., :2],
     "merged before": lambda x, w, b: (x @ w).reshape(8, 12)[1:],
+    "the second part, turned": (
+        lambda x, w, b: (x @ w).reshape(2, 4, 3, 4).transpose(3, 0, 1, 2)[:2]
+    ),
     "a step": lambda x, w, b: (x @ w).reshape(2, 4, 3, 4)[:, :, ::2],
     "no product": lambda x, w, b: x.reshape(2, 4, 3, 2)[:, :, 1],
     "a tag": lambda x, w, b: partir.tag((x @ w).reshape(2, 4, 3, 4), "t")[:, :, 1],
@@ -63,11 +75,20 @@ def test_what_stays_as_it_is(name: str) -> None:
     assert kinds(program)["reshape"] >= 1
 
 
-def test_a_fused_projection_exchanges_its_weight() -> None:
-    def function(x: Array, w: Array) -> Array:
-        p = (x @ w).reshape(2, 4, 3, 4)
-        return p[:, :, 0] * p[:, :, 1] + p[:, :, 2]
+def by_index(x: Array, w: Array) -> Array:
+    p = (x @ w).reshape(2, 4, 3, 4)
+    return p[:, :, 0] * p[:, :, 1] + p[:, :, 2]
 
+
+def heads_first(x: Array, w: Array) -> Array:
+    a, b, c = (x @ w).reshape(2, 4, 3, 4, 1).transpose(2, 0, 3, 1, 4)
+    return a * b + c
+
+
+@pytest.mark.parametrize("function", [by_index, heads_first])
+def test_a_fused_projection_exchanges_its_weight(
+    function: Callable[[Array, Array], Array],
+) -> None:
     tactic = partir.ManualPartition({"w": 1}, axis="X")
     record = partir.partition(function, {"X": 4}, [tactic], args=(X, W))
     assert record.collectives["collective_permute"] > 0

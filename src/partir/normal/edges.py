@@ -36,6 +36,26 @@ class Edges:
         """Whether nothing is added."""
         return max((*self.low, *self.high, *self.interior), default=0) <= 0
 
+    @property
+    def dims(self) -> set[int]:
+        """Dimensions that have edges."""
+        edges = zip(self.low, self.high, self.interior, strict=True)
+        return {dim for dim, sizes in enumerate(edges) if any(sizes)}
+
+    def left_of(self, shape: Sizes) -> Sizes:
+        """What is left of a shape where something is cut off."""
+        ends = zip(shape, self.low, self.high, strict=True)
+        return tuple(size + low + high for size, low, high in ends)
+
+    def before(self, order: Sizes) -> Edges:
+        """The same of what is transposed, dimensions as `order` says."""
+        places = [order.index(dim) for dim in range(len(order))]
+        low, high, interior = (
+            tuple(sizes[place] for place in places)
+            for sizes in (self.low, self.high, self.interior)
+        )
+        return Edges(low, high, interior, self.fill)
+
     def form(self, operand: int, shape: Sizes) -> Form:
         """As a slice if nothing is added, else as a pad."""
         if self.only_cut:

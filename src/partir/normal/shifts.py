@@ -23,7 +23,7 @@ def join_edges(draft: Draft, op: Op) -> Form | None:
     if maker is None:
         return None
     inner, outer = edges_of(maker), edges_of(op)
-    if inner is None or outer is None:
+    if inner is None or outer is None or _cuts_elsewhere(inner, outer):
         return None
     both = joined(draft, inner, outer)
     if both is None or not _keeps_rules(both, op, inner):
@@ -31,6 +31,11 @@ def join_edges(draft: Draft, op: Op) -> Form | None:
     if not draft.has_one_reader(value) and not _gains(inner, outer, both):
         return None
     return both.form(maker.operands[0], maker.signature.operands[0].shape)
+
+
+def _cuts_elsewhere(inner: Edges, outer: Edges) -> bool:
+    """Whether the first cuts off what the second would have to move."""
+    return inner.only_cut and inner.dims.isdisjoint(outer.dims)
 
 
 def _gains(inner: Edges, outer: Edges, both: Edges) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from partir.ir.attributes import ints
 from partir.ir.core import Op
 from partir.normal.draft import Draft, Form
 from partir.normal.edges import Edges, edges_of
@@ -29,20 +30,33 @@ def slice_before_reshape(draft: Draft, op: Op) -> Form | None:
         ->
         %s = slice %p [0:512, 64:128]
         %q = reshape %s       : f32[512,1,64]
+
+    A transpose in between comes last.
     """
-    maker, edges = draft.maker(op.operands[0], "reshape"), edges_of(op)
-    if maker is None or edges is None or not _is_product(draft, maker.operands[0]):
+    turned, edges = draft.maker(op.operands[0], "transpose"), edges_of(op)
+    if edges is None:
         return None
-    source = maker.operands[0]
-    type_ = draft.types[source]
-    cut = _cut_before(type_.shape, op.signature.operands[0].shape, edges)
+    order = _order(turned) if turned else tuple(range(len(edges.low)))
+    maker = draft.maker(turned.operands[0] if turned else op.operands[0], "reshape")
+    if maker is None or not _is_product(draft, maker.operands[0]):
+        return None
+    source, apart = maker.operands[0], draft.types[maker.results[0]]
+    type_, edges = draft.types[source], edges.before(order)
+    cut = _cut_before(type_.shape, apart.shape, edges)
     if cut is None:
         return None
-    ends = zip(type_.shape, cut.low, cut.high, strict=True)
-    shape = tuple(size + low + high for size, low, high in ends)
     form = cut.form(source, type_.shape)._replace(location=op.location)
-    value = draft.insert(form, type_.with_shape(shape), op)
-    return Form("stablehlo.reshape", {}, (value,), location=maker.location)
+    value = draft.insert(form, type_.with_shape(cut.left_of(type_.shape)), op)
+    form = Form("stablehlo.reshape", {}, (value,), location=maker.location)
+    if turned is None:
+        return form
+    value = draft.insert(form, apart.with_shape(edges.left_of(apart.shape)), op)
+    attrs = turned.signature.attrs
+    return Form("stablehlo.transpose", attrs, (value,), location=turned.location)
+
+
+def _order(transpose: Op) -> tuple[int, ...]:
+    return ints(transpose.signature.attrs["permutation"])
 
 
 def _is_product(draft: Draft, value: int) -> bool:
