@@ -117,19 +117,18 @@ def test_a_manual_tactic_may_follow() -> None:
 
 
 def test_megatron_from_the_model_axis_alone() -> None:
-    """Weights of the layers only: heads and hidden dimensions, at Megatron's cost.
+    """Weights of the layers only: no dearer than Megatron's, each of them split.
 
-    `w1` may be split by rows as well: that scatters what Megatron reduces.
+    By rows as well: that scatters what Megatron reduces, and splits the head's product
+    along the width, which Megatron repeats on every device.
     """
     weights = [f"params/*/{name}" for name in ("w1", "w2", "qkv", "out")]
     done = partition(schedules.BP, auto(("M",), memory_limit=1e12, values=weights))
     by_hand = partition(schedules.BP, schedules.MP)
     assert done.estimate.seconds <= by_hand.estimate.seconds
+    assert done.work <= by_hand.work
     specs = done.in_specs[0]["layer_1"]
-    wanted = by_hand.in_specs[0]["layer_1"]
-    for name in ("w2", "qkv", "out"):
-        assert tuple(specs[name]) == tuple(wanted[name])
-    assert any(specs["w1"])
+    assert all("M" in tuple(specs[name]) for name in ("w1", "w2", "qkv", "out"))
 
 
 def test_zero_from_memory_pressure_alone() -> None:

@@ -23,6 +23,7 @@ from partir.simulate.device.spec import DeviceSpec
 from partir.simulate.estimate import Estimate
 from partir.simulate.kernels.program_flops import program_flops
 from partir.simulate.network.collectives import Network
+from partir.spmd.program import Repeats
 from partir.spmd.stages import lower_state
 
 Path = tuple[Move, ...]
@@ -172,10 +173,11 @@ class Problem:
 
     def estimate(self, state: State) -> Estimate:
         """Time and memory of the whole program in this partition."""
+        times = self.folded.times
         return Estimate(
-            lower_state(state),
+            lower_state(state, Repeats(times.ops, times.handed)),
             self.device,
             self.donated,
-            multiplicity=self.folded.times,
+            multiplicity=times,
             network=self.network,
         )

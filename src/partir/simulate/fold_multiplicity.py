@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from partir.spmd.program import Collective, SpmdOp
+from partir.spmd.program import Collective, SpmdOp, node_of
 
 Span = tuple[float, float]
 
@@ -31,12 +31,11 @@ class Multiplicity:
 
     def of(self, op: SpmdOp) -> int:
         """Of an op of the lowered program; moves count where they are needed."""
+        node = node_of(op)
+        if node is None:
+            return 1
         if isinstance(op, Collective):
-            value, producer, consumer = op.cause
-            node = producer if consumer is None else consumer
-            if node is None:
-                return 1
+            value, _, consumer = op.cause
             if consumer is None and value in self.handed and not op.monoid:
                 return self.ops[node] - 1  # the last is not handed on
-            return self.ops[node]
-        return self.ops[op.node]
+        return self.ops[node]

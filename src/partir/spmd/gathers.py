@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from partir.rules.identities import EQUAL, cites
 from partir.spmd.equal import Equals
 from partir.spmd.lifetimes import Lifetimes
-from partir.spmd.program import EXCHANGE, Collective, SpmdOp
+from partir.spmd.program import EXCHANGE, Collective, Repeats, SpmdOp
 from partir.spmd.siblings import Siblings
 from partir.spmd.sweep import Sweep, collectives_of
 from partir.spmd.wishes import wish_of
@@ -34,7 +34,7 @@ def merge_gathers(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
     if len(moves) < 2:
         return ops
     equals = Equals(ops)
-    keys = {op.result: _key(op, equals) for op in moves}
+    keys = {op.result: _key(op, equals, sweep.program.repeats) for op in moves}
     last = {key: value for value, key in keys.items()}
     if len(last) == len(moves):
         return ops
@@ -79,7 +79,13 @@ def _wish(sweep: Sweep, op: Collective) -> str | None:
     return wish_of(spmd.program, spmd.gathers, op.cause.value, op.axes)
 
 
-def _key(op: Collective, equals: Equals) -> tuple[object, ...]:
-    """The same for moves of equal values that are the same."""
-    value = equals.of(op.operand)
-    return op.kind, value, op.axes, op.dim, op.to_dim, op.order, op.window
+def _key(op: Collective, equals: Equals, repeats: Repeats | None) -> tuple[object, ...]:
+    """The same for moves of equal values that are the same.
+
+    What the layers of a folded program hand on is, in layers of another number, that
+    of another layer.
+    """
+    value, layers = equals.of(op.operand), 0
+    if repeats is not None and op.cause.value in repeats.handed:
+        layers = repeats.times(op)
+    return op.kind, value, op.axes, op.dim, op.to_dim, op.order, op.window, layers

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 import numpy as np
 
-from partir.spmd.program import SpmdOp
+from partir.spmd.program import Repeats, SpmdOp
 from partir.spmd.sweep import Sweep, reads_of
 
 
@@ -25,10 +26,15 @@ class Lifetimes:
                 self.born[value] = self.last[value] = place
         self.last.update(dict.fromkeys(sweep.block.results, len(ops) - 1))
         change = [0] * (len(ops) + 1)
+        repeats = sweep.program.repeats
+        runs = _Runs(repeats, ops) if repeats is not None else None
         for value, place in self.born.items():
-            size = sweep.types[value].bytes
+            size, last = sweep.types[value].bytes, self.last[value]
             change[place] += size
-            change[self.last[value] + 1] -= size
+            change[last + 1] -= size
+            for start, end, count in runs.others(place, last) if runs else ():
+                change[start] += size * count
+                change[end] -= size * count
         self.bytes = np.cumsum(change[:-1])
         self.peak = int(self.bytes.max(initial=0))
 
@@ -56,3 +62,29 @@ class Lifetimes:
         size = self.types[value].bytes
         self.bytes[self.last[value] + 1 : self.born[other]] += size
         self.last[value] = max(self.last[value], self.last[other])
+
+
+class _Runs:
+    """Runs of ops of a folded program that are repeated together.
+
+    A value that outlives its run is there once for each repetition that has made its
+    own and not yet read it: all of them between runs, half of them, on average, in the
+    runs where they are made and read.
+    """
+
+    def __init__(self, repeats: Repeats, ops: Sequence[SpmdOp]) -> None:
+        self._run: list[tuple[int, int, int]] = []  # of each op: start, end, times
+        for times, group in groupby(map(repeats.times, ops)):
+            start = len(self._run)
+            end = start + sum(1 for _ in group)
+            self._run += [(start, end, times)] * (end - start)
+
+    def others(self, born: int, last: int) -> Iterator[tuple[int, int, int]]:
+        """From where to where how many other repetitions of a value are there."""
+        _, end, times = self._run[born]
+        start, _, _ = self._run[last]
+        is_result = last == len(self._run) - 1
+        if times > 1 and (start >= end or is_result):
+            some, between = (times - 1) // 2, max(start, end)
+            yield from ((born, end, some), (end, between, times - 1))
+            yield between, last + 1, times - 1 if is_result else some

@@ -78,6 +78,11 @@ class Narrowest:
         return held.union(*((*t.sources, *t.targets) for t in self.program.ties))
 
     @cached_property
+    def _handed_in(self) -> set[int]:
+        """What others stand for in later repetitions, where nobody makes it again."""
+        return {value for tie in self.program.ties for value in tie.targets}
+
+    @cached_property
     def owners(self) -> dict[int, int]:
         """The op whose region an op is in, if there is one."""
         return {
@@ -132,7 +137,7 @@ class Narrowest:
     def _made_again(self, value: int, want: Tiling) -> Nest | None:
         """Loops that make a value in a tiling, if it can be made again."""
         producer = self.program.producers.get(value)
-        if producer is None or value in self.fixed:
+        if producer is None or value in self.fixed or value in self._handed_in:
             return None
         op = self.program.ops[producer]
         if op.regions or not self.fixed.keys().isdisjoint(op.operands):

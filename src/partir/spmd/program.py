@@ -7,7 +7,7 @@ block. Frozen: rewrites build new blocks.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -98,6 +98,14 @@ class Collective(NamedTuple):
 SpmdOp = Compute | Control | Collective
 
 
+def node_of(op: SpmdOp) -> int | None:
+    """The node that an op stands at; moves stand where they are needed."""
+    if isinstance(op, Collective):
+        _, producer, consumer = op.cause
+        return producer if consumer is None else consumer
+    return op.node
+
+
 class NamedCollective(NamedTuple):
     """A collective and its name, ``all_gather#12``, which texts and traces share.
 
@@ -108,6 +116,19 @@ class NamedCollective(NamedTuple):
     op: SpmdOp
     number: int
     trips: int
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """Of a folded program: what each node stands for, what layers hand on."""
+
+    nodes: Sequence[int]
+    handed: Collection[int]
+
+    def times(self, op: SpmdOp) -> int:
+        """For how many ops of the whole program this one stands."""
+        node = node_of(op)
+        return 1 if node is None else self.nodes[node]
 
 
 @dataclass(frozen=True)
@@ -122,6 +143,7 @@ class SpmdProgram:
     in_tilings: tuple[Tiling, ...]
     out_tilings: tuple[Tiling, ...]
     gathers: Gathers = field(default_factory=dict)
+    repeats: Repeats | None = None  # if the program is folded
 
     def walk(
         self, block: Block | None = None, trips: int = 1

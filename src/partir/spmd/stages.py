@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from partir.ir.garbage import collection_paused
 from partir.partition.complete import complete
 from partir.partition.state import State
 from partir.spmd.lower import lower
-from partir.spmd.program import SpmdProgram
+from partir.spmd.program import Repeats, SpmdProgram
 from partir.spmd.rewrites import rewrite
 
 
 @collection_paused
-def lower_state(state: State) -> SpmdProgram:
-    """Core -> what was left of it -> SPMD program -> its collectives rewritten."""
-    return rewrite(lower(complete(state)))
+def lower_state(state: State, repeats: Repeats | None = None) -> SpmdProgram:
+    """Core -> what was left of it -> SPMD program -> its collectives rewritten.
+
+    `repeats` if it is of a folded program.
+    """
+    return rewrite(replace(lower(complete(state)), repeats=repeats))

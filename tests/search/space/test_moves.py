@@ -37,11 +37,12 @@ def test_names_that_windows_make_are_offered_last() -> None:
     offered = problem(*image(8)).fixed
     late = [move.late for move in offered]
     assert late == sorted(late)
-    spatial = {dim for move in offered if move.late for _, dim in move.tiles}
+    early, spatial = (
+        {dim for move in offered if move.late is late for v, dim in move.tiles if not v}
+        for late in (False, True)
+    )
     assert spatial == {1, 2}
-    early = [move.tiles for move in offered if not move.late]
-    assert ((0, 0),) in early  # the batch
-    assert not any((0, dim) in tiles for tiles in early for dim in spatial)
+    assert early == {0, 3}  # batch and channels
 
 
 def test_they_are_taken_where_nothing_else_helps() -> None:

@@ -171,6 +171,7 @@ class Moves:
                 state + inputs,
                 loops=core + rim,
                 first=len(core),
+                late=outer.windowed,
             )
 
 
