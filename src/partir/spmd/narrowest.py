@@ -19,7 +19,7 @@ from partir.partition.state import State
 from partir.rules.host import runs_once
 from partir.rules.joins import laid_types
 from partir.rules.nest import Nest, Tiling, nest_of
-from partir.rules.traits import PASSED_ON, Role, role_of
+from partir.rules.traits import PASSED_ON, Role, role_of, window_bytes
 from partir.spmd.delay_sums import Delays
 from partir.spmd.reshard import joinable, plan, short_dims
 from partir.spmd.reshard_steps import ReshardStep, cost
@@ -165,7 +165,7 @@ class Narrowest:
         """
         position = self._one_operand(node, nest)
         if position is None:
-            return nest
+            return self._with_less_work(node, nest)
         value = self.program.ops[node].operands[position]
         need = nest.needs[position]
         if self.tilings[value] == need or self._is_shared(value, need, node):
@@ -176,20 +176,56 @@ class Narrowest:
         before = self.way(value, need).bytes + self._left(node, nest)
         return other if self._left(node, other) < before else nest
 
+    def _with_less_work(self, node: int, nest: Nest) -> Nest:
+        """A look-up in its loops, or in those of what it looks up, or writes.
+
+        Where table and indices are tiled, each device looks up all that lies in its
+        tile, or its own indices in the whole table: less work, and here fewer bytes.
+        """
+        touched = window_bytes(nest)
+        if touched is None or not self._may_follow(node, nest):
+            return nest
+        operands = self.program.ops[node].operands
+        best, least = nest, self._bytes_around(node, nest, shared=True)
+        for position, value in enumerate(operands):
+            have = self.tilings[value]
+            other = following(nest, position, have, self.mesh) if any(have) else None
+            if other is None or (window_bytes(other) or touched) >= touched:
+                continue
+            bytes_ = self._bytes_around(node, other, shared=False)
+            if bytes_ < least:
+                best, least = other, bytes_
+        return best
+
+    def _bytes_around(self, node: int, nest: Nest, shared: bool) -> float:
+        """Bytes that move before and behind an op; not those that others move too."""
+        total = self._left(node, nest)
+        for value, need in zip(
+            self.program.ops[node].operands, nest.needs, strict=True
+        ):
+            if not (shared and self._is_shared(value, need, node)):
+                total += self.way(value, need).bytes
+        return total
+
     def stays(self, value: int, made: Tiling) -> bool:
         """Whether a value is better left in the tiling in which it was made."""
         return self._from(value, made, 0)[1]
 
     def _one_operand(self, node: int, nest: Nest) -> int | None:
         """The position of an op's one operand that is no scalar, if it may follow."""
-        if node >= len(self.program.ops) or not _is_one_value(nest.signature):
-            return None
-        op, types = self.program.ops[node], nest.signature.operands
+        types = nest.signature.operands
         ranked = [position for position, type_ in enumerate(types) if type_.shape]
-        fixed = not self.fixed.keys().isdisjoint((*op.operands, *op.results))
-        if len(ranked) != 1 or fixed or op.regions or role_of(nest) == Role.OPAQUE:
+        if len(ranked) != 1 or not self._may_follow(node, nest):
             return None
         return ranked[0]
+
+    def _may_follow(self, node: int, nest: Nest) -> bool:
+        """Whether an op may be in other loops: it makes one value, by little work."""
+        if node >= len(self.program.ops) or not _is_one_value(nest.signature):
+            return False
+        op = self.program.ops[node]
+        fixed = not self.fixed.keys().isdisjoint((*op.operands, *op.results))
+        return not (fixed or op.regions or role_of(nest) == Role.OPAQUE)
 
     def _is_shared(self, value: int, need: Tiling, node: int) -> bool:
         """Whether another op reads the value in this tiling as well."""
