@@ -71,7 +71,7 @@ def joinable(
     return tuple(made)
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def short_dims(
     sizes: tuple[int, ...], source: Tiling, target: Tiling, mesh: Mesh
 ) -> frozenset[int]:
