@@ -59,9 +59,12 @@ def aligned(rows: Rows, width: int | None = None) -> list[str]:
     """
     if width is None or sum(map(len, _padded(rows)[0])) <= width:
         return _ruled(rows)
+    first = min(_widths(rows)[0], max(_LEAST, width // 3))
+    other = max(_LEAST, width - first - len(_GAP))
+    cells = [[_cut(row[0], first), *(_cut(c, other) for c in row[1:])] for row in rows]
     lines: list[str] = []
-    for columns in _folded(rows, width):
-        block = [[_cut(row[c], width, c) for c in columns] for row in rows]
+    for columns in _folded(cells, width):
+        block = [[row[c] for c in columns] for row in cells]
         lines += [*([""] if lines else []), *_ruled(block)]
     return lines
 
@@ -88,7 +91,7 @@ def _widths(rows: Rows) -> list[int]:
 
 def _folded(rows: Rows, width: int) -> list[list[int]]:
     """Columns of each block: the first one, and as many others as fit beside it."""
-    first, *others = (min(n, _most(width, c)) for c, n in enumerate(_widths(rows)))
+    first, *others = _widths(rows)
     blocks, used = [[0]], first
     for column, size in enumerate(others, start=1):
         if used + len(_GAP) + size > width and len(blocks[-1]) > 1:
@@ -98,14 +101,8 @@ def _folded(rows: Rows, width: int) -> list[list[int]]:
     return blocks
 
 
-def _most(width: int, column: int) -> int:
-    """Characters that a cell may have: the first column leaves room for another."""
-    first = max(_LEAST, width // 3)
-    return first if column == 0 else max(1, width - first - len(_GAP))
-
-
-def _cut(cell: str, width: int, column: int) -> str:
-    most = _most(width, column)
+def _cut(cell: str, most: int) -> str:
+    """A cell without its middle, if it is too long."""
     if len(cell) <= most:
         return cell
     tail = most // 2

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import Array
+from jax import Array, lax
 
 import partir
 from tests.normal.forms import kinds, normal
@@ -61,7 +61,7 @@ AS_THEY_ARE: dict[str, Function] = {
     "the second part, turned": (
         lambda x, w, b: (x @ w).reshape(2, 4, 3, 4).transpose(3, 0, 1, 2)[:2]
     ),
-    "a step": lambda x, w, b: (x @ w).reshape(2, 4, 3, 4)[:, :, ::2],
+    "a step": lambda x, w, b: lax.slice_in_dim((x @ w).reshape(2, 4, 3, 4), 0, 3, 2, 2),
     "no product": lambda x, w, b: x.reshape(2, 4, 3, 2)[:, :, 1],
     "a tag": lambda x, w, b: partir.tag((x @ w).reshape(2, 4, 3, 4), "t")[:, :, 1],
 }

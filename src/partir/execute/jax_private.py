@@ -16,6 +16,9 @@ from jax._src.lax import lax
 HOST_EFFECT: Any = debugging.debug_effect
 """Of programs that call the host: jax then keeps what nobody reads."""
 
+INTERPRETS_FFT = jax.__version_info__ >= (0, 9)
+"""Whether the StableHLO interpreter that comes with jax knows `fft`."""
+
 
 def any_deleted(arrays: Sequence[Any]) -> bool:
     """Whether one of these is an array that was donated or deleted."""

@@ -80,11 +80,16 @@ def _run(plan: PipelinePlan, body: Body, params: Any, x: Any) -> Any:
         mine = jax.tree.map(lambda leaf: _current(plan, leaf, time), chunks)
         taken = jax.tree.map(lambda m, i: _taken(plan, m, i, time), made, inputs)
         made = jax.vmap(lambda layers, x: _stage(body, layers, x))(mine, taken)
-        return made, jax.tree.map(lambda leaf: leaf[-1], made)
+        return made, jax.tree.map(lambda leaf: _at(leaf, -1), made)
 
     start = jax.tree.map(lambda leaf: _filler(plan, leaf), inputs)
     _, left = lax.scan(tick, start, jnp.arange(plan.ticks))
     return jax.tree.map(lambda leaf: _joined(plan, leaf), left)
+
+
+def _at(leaf: Array, place: int) -> Array:
+    """One of a stack; `leaf[place]` starts at a variable before jax 0.9."""
+    return lax.index_in_dim(leaf, place, keepdims=False)
 
 
 def _stage(body: Body, layers: Any, x: Any) -> Any:
@@ -126,7 +131,7 @@ def _filler(plan: PipelinePlan, inputs: Array) -> Array:
     The first microbatch rather than zeros: numbers that a model can expect, so that
     gradients, which are multiplied by zero here, are finite.
     """
-    first = lax.stop_gradient(inputs[0])
+    first = lax.stop_gradient(_at(inputs, 0))
     return jnp.broadcast_to(first, (plan.stages, *first.shape))
 
 

@@ -347,6 +347,7 @@ def test_layers_that_a_loop_carries_are_folded() -> None:
     assert len(source.operands) - len(loop.operands) == 2 * 4  # keys, values
 
 
+@pytest.mark.needs_jax("0.9", "x[i] was a look-up before: time is 4% off, not 1%")
 @pytest.mark.parametrize("schedule", ["BP", "MP", "BP+MP", "BP+MQ+MP"])
 def test_figures_of_layers_that_a_loop_carries(schedule: str) -> None:
     made = partir.partition(decoder(), Mesh(AXES), decoding.SCHEDULES[schedule])

@@ -16,6 +16,7 @@ from jax.extend.mlir import ir
 from jax.extend.mlir.dialects import stablehlo
 
 from partir.errors import PartirError
+from partir.execute.jax_private import INTERPRETS_FFT
 from partir.fuzz.meaning.safe import make_safe
 from partir.ir.types import TensorType, numpy_name, tensor
 
@@ -24,7 +25,7 @@ _PLAIN = re.compile(r"u?i(8|16|32|64)")
 _UNKNOWN = (
     "batch_norm_grad batch_norm_inference batch_norm_training cholesky composite "
     "custom_call dynamic_conv rng rng_bit_generator triangular_solve"
-).split()
+).split() + ["fft"] * (not INTERPRETS_FFT)
 
 
 def can_interpret(module: Any) -> bool:
