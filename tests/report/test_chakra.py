@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import struct
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ import pytest
 import partir
 from partir import ManualPartition
 from partir.report import chakra
+from tests.explain.more_questions import MORE
+from tests.explain.questions import QUESTIONS
 
 SCHEMA = (Path(chakra.__file__).parent / "chakra.proto").read_text()
 
@@ -141,6 +144,58 @@ def test_totals(step: partir.Partitioned) -> None:
     micros = sum(node.get("duration_micros", 0) for node in found)
     assert micros == pytest.approx((computed + moved) * 1e6, abs=len(found))
     assert all(node["tensor_size"] for node in by_type[4])
+
+
+def busiest(traces: chakra.ChakraTraces, ranks: int) -> tuple[float, float, float]:
+    """Seconds of computing and of moving, and bytes: of each message, the longest.
+
+    Ranks at an edge have fewer neighbours than the simulator counts.
+    """
+    most: dict[Any, list[float]] = {}
+    computed = 0.0
+    for rank in range(ranks):
+        found, seen = nodes(traces.rank(rank)), Counter[Any]()
+        computed = sum(node["seconds"] for node in found if node["type"] == 4)
+        for node in found:
+            if node["type"] != 4:
+                key = node["type"] == 6, node.get("ids"), node.get("comm_tag")
+                longest = most.setdefault((key[1:], seen[key]), [0.0, 0.0])
+                seen[key] += 1
+                longest[0] = max(longest[0], node["seconds"])
+                longest[1] = max(longest[1], node["comm_size"] * (node["type"] != 6))
+    return computed, sum(s for s, _ in most.values()), sum(b for _, b in most.values())
+
+
+TITLES = (
+    "a loss that is shifted by one asks the neighbours",
+    "thirds of a fused projection do not lie on the tiles of its weight",
+    "two heads of keys for four devices",
+    "a stage hands on to the next",
+    "a convolution along the height that is tiled",
+    "weights are gathered again for each microbatch (marin#6304)",
+    "tokens go to their experts (jax#34168)",
+    "a cache tiled along the sequence is summed over (Enzyme-JAX#596)",
+)
+
+
+@pytest.mark.parametrize("title", TITLES)
+def test_traces_of_many_programs_add_up(title: str) -> None:
+    (one,) = (q for q in (*QUESTIONS, *MORE) if q.title == title)
+    found = partir.partition(
+        one.fn, one.mesh or {"A": 4}, one.schedule, args=one.args, device="tpu_v5p"
+    )
+    estimate = found.estimate
+    computed, moved, sent = busiest(found.chakra(), found.mesh.size)
+    assert computed == pytest.approx(estimate.compute_seconds)
+    assert moved == pytest.approx(estimate.communication_seconds)
+    assert sent == pytest.approx(estimate.cost.link_bytes)
+    events = json.loads(estimate.perfetto())["traceEvents"]
+    seconds = Counter[str]()
+    for event in events:
+        if event["ph"] == "X" and "args" in event and "loop" not in event["args"]:
+            seconds[event["cat"]] += event["dur"] * event["args"]["times"] / 1e6
+    assert seconds["compute"] == pytest.approx(estimate.compute_seconds)
+    assert seconds["communication"] == pytest.approx(estimate.communication_seconds)
 
 
 def test_a_permute_is_a_send_and_a_receive(step: partir.Partitioned) -> None:

@@ -18,7 +18,7 @@ from partir.report import wire
 from partir.simulate.estimate import Estimate
 from partir.simulate.timeline import Event, event_name, event_source
 from partir.spmd.export import permutation, replica_groups
-from partir.spmd.program import EXCHANGE, Collective, Control
+from partir.spmd.program import EXCHANGE, SLICE, Collective, Control
 
 VERSION = "0.0.4"
 COMPUTE, SEND, RECEIVE, COLLECTIVE = 4, 5, 6, 7
@@ -107,7 +107,7 @@ class ChakraTraces:
         event, op = timed.event, timed.event.op
         name = event_name(self.estimate.program, event)
         seconds = event.seconds * timed.times
-        if not isinstance(op, Collective):
+        if not isinstance(op, Collective) or op.kind == SLICE:  # a part of what is here
             yield Message(COMPUTE, name, seconds, self._computed(timed))
         elif op.kind in KINDS:
             yield Message(COLLECTIVE, name, seconds, self._collective(timed, op, rank))
@@ -159,7 +159,9 @@ class ChakraTraces:
         self, timed: Timed, op: Collective, rank: int, name: str, seconds: float
     ) -> Iterator[Message]:
         rounds = list(self._rounds(op))
-        for pairs in rounds:
+        if not rounds:  # each has what it needs
+            yield Message(COMPUTE, name, seconds, self._computed(timed))
+        for number, pairs in enumerate(rounds):
             sent = [int(b) for a, b in pairs if a == rank]
             got = [int(a) for a, b in pairs if b == rank]
             size = wire.number(9, self._moved(timed, len(rounds)))
@@ -167,10 +169,10 @@ class ChakraTraces:
             common += _attribute("comm_size", size)
             took = seconds / len(rounds)
             for peer in sent:
-                more = _peers(rank, peer)
+                more = _peers(rank, peer, number)
                 yield Message(SEND, f"{name} send", took, common + more)
             for peer in got:
-                more = _peers(peer, rank)
+                more = _peers(peer, rank, number)
                 spent = 0.0 if sent else took
                 yield Message(RECEIVE, f"{name} receive", spent, common + more)
 
@@ -241,9 +243,9 @@ def _int(value: int) -> bytes:
     return wire.varint(9 << 3) + wire.varint(value)
 
 
-def _peers(source: int, target: int) -> bytes:
+def _peers(source: int, target: int, number: int) -> bytes:
     made = _attribute("comm_src", _int(source)) + _attribute("comm_dst", _int(target))
-    return made + _attribute("comm_tag", _int(0))
+    return made + _attribute("comm_tag", _int(number))
 
 
 def _flops(timed: Timed) -> int:

@@ -218,7 +218,7 @@ class Estimate:
     def perfetto(self) -> str:
         """The timeline as a Chrome trace, which Perfetto opens."""
         title = f"{self.program.program.name} on {self.device.name}"
-        return perfetto(self.program, self.timeline, title)
+        return perfetto(self.program, self.timeline, title, self.trip_count)
 
     # Memory
 

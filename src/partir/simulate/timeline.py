@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from partir.simulate.kernels.kernel import Kernel
-from partir.spmd.program import Collective, SpmdOp, SpmdProgram
+from partir.spmd.program import Collective, Control, SpmdOp, SpmdProgram
 
 _STREAMS = {"compute": 1, "communication": 2}
 _MODULES = 3  # a thread that shows module paths
@@ -64,11 +64,14 @@ def _node(event: Event) -> int | None:
     return cause.producer if cause.consumer is None else cause.consumer
 
 
-def perfetto(program: SpmdProgram, events: Iterable[Event], title: str) -> str:
+def perfetto(
+    program: SpmdProgram, events: Iterable[Event], title: str, unknown: int = 1
+) -> str:
     """The timeline in the Chrome trace format, which Perfetto opens.
 
     One process, a thread for each stream and one for module paths; times are
-    microseconds. Within a loop one iteration is shown, nested in the loop's own event.
+    microseconds. Within a loop one iteration is shown, nested in the loop's own event;
+    `times` says how often it runs. Loops of unknown length run `unknown` times.
     """
     entries: list[dict[str, Any]] = [
         {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": title}}
@@ -84,7 +87,7 @@ def perfetto(program: SpmdProgram, events: Iterable[Event], title: str) -> str:
         for name, number in {**_STREAMS, "modules": _MODULES}.items()
     ]
     events = tuple(events)
-    entries += _entries(program, events, 0.0)
+    entries += _entries(program, events, 0.0, 1, unknown)
     entries += _modules(program, events)
     return json.dumps({"traceEvents": entries, "displayTimeUnit": "ns"}, indent=0)
 
@@ -92,6 +95,8 @@ def perfetto(program: SpmdProgram, events: Iterable[Event], title: str) -> str:
 def _facts(program: SpmdProgram, event: Event) -> dict[str, Any]:
     """Where an event comes from; of collectives also their names."""
     facts: dict[str, Any] = {"source": event_source(program, event)}
+    if event.inner:
+        facts["loop"] = True
     if scope := event_scope(program, event):
         facts["scope"] = scope
     if event.members:
@@ -119,7 +124,11 @@ def _modules(program: SpmdProgram, events: Iterable[Event]) -> Iterator[dict[str
 
 
 def _entries(
-    program: SpmdProgram, events: Iterable[Event], offset: float
+    program: SpmdProgram,
+    events: Iterable[Event],
+    offset: float,
+    times: int,
+    unknown: int,
 ) -> Iterator[dict[str, Any]]:
     for event in events:
         if not event.seconds:
@@ -133,6 +142,13 @@ def _entries(
             "tid": _STREAMS[event.stream],
             "ts": start * 1e6,
             "dur": event.seconds * 1e6,
-            "args": _facts(program, event),
+            "args": {**_facts(program, event), "times": times},
         }
-        yield from _entries(program, event.inner, start)
+        inside = times * _trips(event, unknown)
+        yield from _entries(program, event.inner, start, inside, unknown)
+
+
+def _trips(event: Event, unknown: int) -> int:
+    if not isinstance(event.op, Control):
+        return 1
+    return unknown if event.op.trips is None else event.op.trips
