@@ -39,7 +39,7 @@ def random_schedule(rng: random.Random) -> list[Lot]:
 
 @dataclass(frozen=True)
 class Lot:
-    """Values tiled or kept whole by lot, loops chosen by lot, conflicts too."""
+    """Values tiled or kept whole, loops chosen, gathers kept: all by lot."""
 
     name: str
     seed: int
@@ -56,6 +56,16 @@ class Lot:
                 self._act(partition, value, rng)
         if rng.random() < 0.7:
             self._resolve(partition, rng)
+        self._keep(partition, values)
+
+    def _keep(self, partition: Partition, values: list[Any]) -> None:
+        """Say of some tiled values how often they are gathered."""
+        rng = random.Random(f"{self.seed} gathered")  # the rest stays what it was
+        for value in values if rng.random() < 0.2 else ():
+            axes = [axis for axes in value.tiling for axis in axes]
+            if axes and rng.random() < 0.5:
+                how = rng.choice(["keep", "keep", "again"])
+                partition.gathered(value, rng.choice(axes), how)
 
     def _act(self, partition: Partition, value: Any, rng: random.Random) -> None:
         lot = rng.random()
