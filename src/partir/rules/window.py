@@ -20,7 +20,6 @@ from partir.rules.local import (
     Ssa,
     binary,
     constant,
-    emit_default,
     padded,
     sliced,
     spread,
@@ -136,6 +135,8 @@ def reduce_window(op: Signature) -> Iterator[Factor]:
     whole, results = op.operands[0].shape, op.results[0].shape
     for dim, window in enumerate(slide):
         operands = (dim,) * count + inits
+        if dim in ints(op.attrs.get(_SINGLE, "")):
+            continue
         if monoid and window.over_all(whole[dim], results[dim]):
             yield Factor(whole[dim], operands, (None,) * count, monoid, once)
         elif window.side_by_side(whole[dim], results[dim]):
@@ -150,6 +151,10 @@ def reduce_window(op: Signature) -> Iterator[Factor]:
                 reach=tuple(replace(reach, fill=fill) for fill in fills),
                 loose=size == results[dim],
             )
+
+
+# Dimensions of which loops have left a single window, read beside its tile.
+_SINGLE = "partir.single_window"
 
 
 def window_dims(nest: Nest) -> dict[int, int]:
@@ -167,7 +172,8 @@ def window_dims(nest: Nest) -> dict[int, int]:
 def reduce_window_attrs(nest: Nest) -> dict[str, str]:
     """A window over all of a dimension covers all of the tile; others stay.
 
-    What lies beside a tile is in the operand already, the padding too.
+    What lies beside a tile is in the operand already, the padding too. One window that
+    is left of many looks like one over all; its elements are not to be cut apart.
     """
     attrs = dict(nest.signature.attrs)
     slide = reduction_windows(nest.signature)
@@ -179,6 +185,9 @@ def reduce_window_attrs(nest: Nest) -> dict[str, str]:
         paddings[beside] = list(slide[beside].paddings_of(rows, made))
     if window_dims(nest):
         attrs["padding"] = f"dense<{paddings}> : tensor<{len(paddings)}x2xi64>"
+    single = [d for d in window_dims(nest) if nest.result_types[0].shape[d] == 1]
+    if single:
+        attrs[_SINGLE] = i64_array(single)
     sizes = list(ints(attrs["window_dimensions"]))
     for loop in nest.loops:
         dim = loop.factor.operands[0]
@@ -196,15 +205,18 @@ def reduce_window_form(
     XLA takes the initial value to be the identity there and leaves it out.
     """
     tiled = [loop.factor.reduce for loop in nest.loops if loop.factor.reduce]
-    sizes = ints(nest.attrs["window_dimensions"])
+    signature, types, attrs = nest.signature, nest.result_types, dict(nest.attrs)
+    attrs.pop(_SINGLE, None)
+    sizes = ints(attrs["window_dimensions"])
     if not tiled or max(sizes, default=1) > 1:
-        return emit_default(nest, emitter, operands)
+        return emitter.op(signature.kind, operands, types, attrs, signature.lambdas)
     count = len(nest.result_types)
     inits = operands[count:]
     empty = [
         constant(emitter, init.type, neutral(tiled[0], init.type)) for init in inits
     ]
-    made = emit_default(nest, emitter, (*operands[:count], *empty))
+    alone = (*operands[:count], *empty)
+    made = emitter.op(signature.kind, alone, types, attrs, signature.lambdas)
     kind = OPS[tiled[0]].removeprefix("stablehlo.")
     return tuple(
         binary(emitter, kind, value, spread(emitter, init, value.type))

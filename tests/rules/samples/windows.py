@@ -21,7 +21,8 @@ def _attrs(**fields: tuple[int, ...]) -> str:
     )
 
 
-# Types, window, stride: one element, side by side, with a rest, over all of it.
+# Types, window, stride: one element, side by side, with a rest, over all of it, one
+# window in each tile.
 _WINDOWS = (
     ("4x6x{0}, {0} -> 4x3x{0}", (1, 2), (1, 2)),
     ("4x6x{0}, {0} -> 2x6x{0}", (1, 1), (2, 1)),
@@ -30,6 +31,7 @@ _WINDOWS = (
     ("4x7x{0}, {0} -> 4x3x{0}", (1, 2), (1, 2)),
     ("4x6x2x{0}, {0} -> 1x1x2x{0}", (4, 6, 1), (4, 6, 1)),
     ("4x2x{0}, {0} -> 1x2x{0}", (4, 1), (3, 1)),
+    ("3x{0}, {0} -> 2x{0}", (2,), (1,)),
 )
 
 
