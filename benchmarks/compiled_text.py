@@ -4,6 +4,10 @@ A collective is counted once however often it is printed (an asynchronous one ha
 start, a done and a computation of its own, all of one channel), and as often as the
 loops around it run. Bytes are those that one device sends by ring algorithms, as in
 `SpmdProgram.bytes_communicated`.
+
+The compiler for TPUs does many reduce-scatters in a fusion of an all-reduce and a
+slice of it. Such a fusion is counted as what it does: its emitter is called
+AllReduceScatterFusion, its strategy a ring or a torus, and it makes a part of the sum.
 """
 
 from __future__ import annotations
@@ -35,6 +39,11 @@ _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 _CHANNEL = re.compile(r"channel_id=(\d+)")
 _GROUPS = re.compile(r"replica_groups=(?:\{\{([\d,]*)\}|\[(\d+),(\d+)\])")
+_MESH = re.compile(
+    r"replica_groups=mesh\[([^\]]*)\](?:, device_ids=\(\S*\))? \{([^}]*)\}"
+)
+_AXIS = re.compile(r"'(\w+)'(?:=(\d+))?")
+_SCATTERING = "all-reduce-scatter"  # what such a fusion's computation is called
 
 
 @dataclass(frozen=True)
@@ -109,12 +118,19 @@ class CompiledText:
 
     def _sent(self) -> dict[str, Sent]:
         found: dict[str, Sent] = {}
+        scattering = {
+            op.name
+            for name, ops in self.computations.items()
+            for op in ops
+            if name.startswith(_SCATTERING)
+        }
         for op, times in self._walk(self.entry, 1, fusions=True):
             kind = op.kind.removesuffix("-start")
             if kind in _KINDS:
-                channel = _CHANNEL.search(op.rest)
-                key = channel[1] if channel else op.name
                 sent = Sent(kind, _sent_bytes(op, kind), times)
+                if op.name in scattering and kind == "all-reduce":
+                    sent = Sent("reduce-scatter", sent.bytes / 2, times)
+                key = _key(op, kind)
                 if key not in found or sent.bytes > found[key].bytes:
                     found[key] = sent
         return found
@@ -136,6 +152,12 @@ class CompiledText:
                 yield from self._walk(one, times, fusions)
 
 
+def _key(op: Op, kind: str) -> str:
+    """Equal for the several lines of one collective; permutes may share a channel."""
+    channel = _CHANNEL.search(op.rest)
+    return channel[1] if channel and kind != "collective-permute" else op.name
+
+
 def _sent_bytes(op: Op, kind: str) -> float:
     sizes, group = op.bytes, _group_size(op.rest)
     if op.kind.endswith("-start") and kind != "all-reduce":
@@ -149,6 +171,9 @@ def _sent_bytes(op: Op, kind: str) -> float:
 
 
 def _group_size(rest: str) -> int:
+    if mesh := _MESH.search(rest):
+        sizes = dict(_AXIS.findall(mesh[1]))
+        return math.prod(int(sizes[axis]) for axis, _ in _AXIS.findall(mesh[2]))
     found = _GROUPS.search(rest)
     if not found:
         return 1

@@ -8,8 +8,7 @@ compile for devices that are not there (`make bench-tpu`, `make bench-gpu` make 
 environment with them). Shardy gets the function itself with the same shardings of
 arguments and results. For both: memory of a device, temporaries, collectives in the
 final program with loops multiplied, bytes sent, copies, cycles as the compiler for TPUs
-estimates them, and the time to compile. Collectives in a fusion that scatters what it
-reduces (TPUs) count as the all-reduces that they are printed as.
+estimates them, and the time to compile.
 
 ``--write`` puts the table into ``benchmarks/results``, with versions and date.
 """
@@ -39,7 +38,7 @@ from jax.experimental import topologies  # noqa: E402
 
 import partir  # noqa: E402
 from benchmarks.compiled_text import CompiledText  # noqa: E402
-from benchmarks.models import mlp, schedules, stacked, transformer  # noqa: E402
+from benchmarks.models import mlp, scanned, schedules, stacked, transformer  # noqa: E402
 from benchmarks.models.experts import MODELS  # noqa: E402
 
 AXES = {"B": 4, "M": 2}
@@ -63,27 +62,29 @@ class Case:
     donate: tuple[int, ...] = (0, 1)
 
 
-def _of_blocks(layers: int, batch: int) -> Case:
-    config = mlp.Config(blocks=layers, width=1024, hidden=4096, batch=batch)
-    tactics = [mlp.BATCH, mlp.MODEL, schedules.Z2, schedules.Z3]
-    return Case(mlp.train_step, mlp.example_args(config)[0], _product(*tactics))
+def _of_blocks(model: Any, layers: int, width: int, batch: int) -> Case:
+    config = mlp.Config(blocks=layers, width=width, hidden=4 * width, batch=batch)
+    state = scanned if model is scanned else schedules
+    tactics = [model.BATCH, model.MODEL, state.Z2, state.Z3]
+    return Case(model.train_step, model.example_args(config)[0], _product(*tactics))
 
 
-def _of_layers(model: Any, layers: int, batch: int, dtype: str | None) -> Case:
+def _of_layers(model: Any, layers: int, large_batch: bool) -> Case:
+    width, batch = (1024, 64) if large_batch else (2048, 8)
     config = transformer.Config(
         layers=layers,
-        width=1024,
-        heads=8,
+        width=width,
+        heads=width // 128,
         head_dim=128,
-        hidden=4096,
-        vocab=8192,
-        sequence=256,
+        hidden=4 * width,
+        vocab=8 * width,
+        sequence=512,
         batch=batch,
         biased=True,
-        compute_dtype=dtype,
+        compute_dtype="bfloat16" if large_batch else None,
     )
-    found = dict(model.SCHEDULES if model is stacked else {})
-    found = found or _product(schedules.BP, schedules.MP, schedules.Z2, schedules.Z3)
+    tactics = stacked if model is stacked else schedules
+    found = _product(tactics.BP, tactics.MP, tactics.Z2, tactics.Z3)
     return Case(model.step_for(config), model.example_args(config)[0], found)
 
 
@@ -100,11 +101,14 @@ def _product(batch: Any, model: Any, state: Any, all_state: Any) -> dict[str, An
 
 # Each in two regimes: weights larger than activations, and the reverse ("large batch").
 CASES: dict[str, Callable[[int], Case]] = {
-    "MLP": lambda layers: _of_blocks(layers, 64),
-    "MLP, large batch": lambda layers: _of_blocks(layers, 16384),
-    "transformer": lambda layers: _of_layers(transformer, layers, 8, None),
-    "transformer, large batch": lambda n: _of_layers(transformer, n, 64, "bfloat16"),
-    "scanned transformer": lambda layers: _of_layers(stacked, layers, 8, None),
+    "MLP": lambda n: _of_blocks(mlp, n, 4096, 64),
+    "MLP, large batch": lambda n: _of_blocks(mlp, n, 1024, 65536),
+    "scanned MLP": lambda n: _of_blocks(scanned, n, 4096, 64),
+    "scanned MLP, large batch": lambda n: _of_blocks(scanned, n, 1024, 65536),
+    "transformer": lambda n: _of_layers(transformer, n, False),
+    "transformer, large batch": lambda n: _of_layers(transformer, n, True),
+    "scanned transformer": lambda n: _of_layers(stacked, n, False),
+    "scanned transformer, large batch": lambda n: _of_layers(stacked, n, True),
 }
 
 

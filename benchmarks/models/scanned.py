@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -43,3 +44,16 @@ def example_args(
 
 BATCH = partir.ManualPartition({"batch/0": 0, "batch/1": 0}, axis="B", name="BP")
 MODEL = partir.ManualPartition({"params/up": 2}, axis="M", name="MP")
+
+
+def matrices(name: str, shape: Sequence[int], dtype: Any) -> Any:
+    """As ``schedules.matrices``; every tensor has the blocks' dimension more."""
+    return partir.FIRST_DIVISIBLE_DIM if len(shape) > 2 else partir.UNKNOWN
+
+
+Z2 = partir.ManualPartition(
+    {"params/**": partir.REPLICATED, "opt_state/**": matrices}, axis="B", name="Z2"
+)
+Z3 = partir.ManualPartition(
+    {"params/**": matrices, "opt_state/**": matrices}, axis="B", name="Z3"
+)
