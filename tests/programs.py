@@ -62,12 +62,16 @@ def partition(
     axes: Mapping[str, int],
     tactics: Sequence[Tactic] = (),
     gathered: Mapping[str, str] | None = None,
+    whole: Mapping[str, str] | None = None,
 ) -> State:
     """A state in which each tactic tiles arguments or results, then propagates.
 
-    Those in `gathered` are kept whole at their uses on the axis given.
+    Those in `gathered` are kept whole at their uses on the axis given, those in `whole`
+    everywhere.
     """
     state = State(Graph(program), Mesh(axes))
+    for name, axis in (whole or {}).items():
+        state.pin(value_named(program, name), axis, uses_only=False)
     for name, axis in (gathered or {}).items():
         state.pin(value_named(program, name), axis, uses_only=True)
     for axis, dims in tactics:

@@ -24,7 +24,7 @@ def collective_seconds(estimate: Estimate) -> dict[int, float]:
 def _add(
     estimate: Estimate, events: Iterable[Event], times: int, found: dict[int, float]
 ) -> None:
-    types = estimate.program.types
+    types = estimate.compiled.types
     for event in events:
         sizes = [
             types[op.operand].bytes + types[op.result].bytes for op in event.members

@@ -134,11 +134,10 @@ def _add_flops(evidence: Evidence, at: At) -> None:
 
 def _add_estimate(evidence: Evidence, at: At) -> None:
     estimate = evidence.estimate
-    sources = {use.result: evidence.collective_source(use) for use in _moves(evidence)}
     for event, times in _flat(estimate.timeline, 1, estimate.trip_count):
         seconds = times * event.seconds
         if isinstance(event.op, Collective):
-            tally = at(sources[event.op.result])
+            tally = at(evidence.collective_source(event.op))
             before = tally.communication_seconds or 0.0
             tally.communication_seconds = before + seconds
         else:
@@ -146,14 +145,10 @@ def _add_estimate(evidence: Evidence, at: At) -> None:
         tally.seconds = (tally.seconds or 0.0) + seconds
     for op, size in estimate.made_at_peak:
         if isinstance(op, Collective):
-            tally = at(sources[op.result])
+            tally = at(evidence.collective_source(op))
         else:
             tally = at(None if op is None else evidence.node_source(op.node))
         tally.memory = (tally.memory or 0) + size
-
-
-def _moves(evidence: Evidence) -> Iterable[Collective]:
-    return (op for op, _ in evidence.spmd.walk() if isinstance(op, Collective))
 
 
 def _flat(

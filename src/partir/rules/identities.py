@@ -218,7 +218,7 @@ TILED = _identity(
 AGAIN = _identity(
     "again",
     "move(f(x)) = f(move x)",
-    "any type; f does little, keeps tiles apart and has no effects; fewer bytes move",
+    "any type; f does little, keeps tiles apart and has no effects; no more bytes move",
 )
 BESIDE = _identity(
     "beside",

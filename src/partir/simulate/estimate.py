@@ -127,9 +127,17 @@ class Estimate:
         self._schedule = Scheduler(device, multiplicity)
 
     @cached_property
+    def compiled(self) -> SpmdProgram:
+        """The program as the device's compiler is given it, and keeps it.
+
+        A collective makes the value that it makes in `program`.
+        """
+        return compiled(self.program, self.device)
+
+    @cached_property
     @collection_paused
     def _kernels(self) -> Kernels:
-        program, handed = compiled(self.program, self.device), {}
+        program, handed = self.compiled, {}
         if self._multiplicity is not None:
             handed = handed_values(program, self._multiplicity)
             program = tied_to_handed(program, handed)
@@ -147,7 +155,7 @@ class Estimate:
     @cached_property
     def _clock(self) -> Clock:
         return Clock(
-            self.program.types,
+            self.compiled.types,
             self.device,
             self._network,
             self._schedule,
@@ -226,7 +234,7 @@ class Estimate:
     @collection_paused
     def _peak(self) -> Peak:
         return peak_memory(
-            self.program,
+            self.compiled,
             self._kernels,
             self.donated,
             self._schedule,
@@ -264,8 +272,8 @@ class Estimate:
 
         Buffers that are lent to others are listed with those that use them.
         """
-        types, source = self.program.types, self.program.program
-        body, kernels = self.program.body, self._kernels.kernels
+        types, source = self.compiled.types, self.program.program
+        body, kernels = self.compiled.body, self._kernels.kernels
         ports = zip(source.arguments, body.arguments, strict=True)
         names = {value: port.name for port, value in ports}
         makers = {v: k.op for k in kernels for v in k.writes}
@@ -282,7 +290,7 @@ class Estimate:
     @cached_property
     def made_at_peak(self) -> tuple[tuple[SpmdOp | None, int], ...]:
         """Bytes alive at the peak by the op that made them; None: an argument."""
-        types, body, peak = self.program.types, self.program.body, self._peak
+        types, body, peak = self.compiled.types, self.compiled.body, self._peak
         kernels = self._kernels.kernels
         makers = {v: k.op for k in kernels for v in k.writes}
         makers |= {v: m for k in kernels for m in k.members for v in m.results}

@@ -27,15 +27,21 @@ class ExportPolicy:
         reads_through: whether a gather's reader reads through the barrier what the
             gather waited for. XLA on CPUs drops results of barriers that nobody reads,
             and with them the wait.
+        scatters_major: whether what is scattered is put in order first, if that makes
+            the scattered dimension a more major one.
+        gathers_results: whether results are made of tiles and gathered, instead of made
+            of what was gathered.
 
     Example:
-        >>> ExportPolicy(name="mine", ties_first=False).as_data()
-        {'name': 'mine', 'ties_first': False, 'reads_through': False}
+        >>> ExportPolicy(name="mine", ties_first=False).as_data()["ties_first"]
+        False
     """
 
     name: str = ""
     ties_first: bool = True
     reads_through: bool = False
+    scatters_major: bool = False
+    gathers_results: bool = False
 
     def __post_init__(self) -> None:
         """Check every answer."""
@@ -58,8 +64,13 @@ PLAIN = ExportPolicy(name="plain")
 XLA_CPU = ExportPolicy(name="xla_cpu", reads_through=True)
 XLA_GPU = ExportPolicy(name="xla_gpu")
 # XLA's scheduler for TPUs minds memory by itself, and hardly merges gathers; a tie
-# keeps activations in memory that would have been fused, until the backward pass.
-XLA_TPU = ExportPolicy(name="xla_tpu", ties_first=False)
+# keeps activations in memory that would have been fused, until the backward pass. Which
+# dimension is minor it chooses by what makes a value: if a gradient is scattered along
+# its minor one, parameters and state are copied into that order. Updates that are
+# gathered before they are subtracted take a place beside the parameters.
+XLA_TPU = ExportPolicy(
+    name="xla_tpu", ties_first=False, scatters_major=True, gathers_results=True
+)
 POLICIES = {policy.name: policy for policy in (PLAIN, XLA_CPU, XLA_GPU, XLA_TPU)}
 _PLATFORMS = {"cpu": XLA_CPU, "tpu": XLA_TPU} | dict.fromkeys(
     ("gpu", "cuda", "rocm"), XLA_GPU

@@ -1,7 +1,8 @@
 """The last step before export: the program as one compiler wants it.
 
-The collectives are those that were decided; what changes is how they are tied. To add
-a pass, write it here or beside its kin, and put it into `PREPARATIONS`.
+The collectives are those that were decided, by the values that they make; what changes
+is how they are tied, and which of the ops around them stand before or behind. To add a
+pass, write it here or beside its kin, and put it into `PREPARATIONS`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from collections.abc import Sequence
 
 from partir.rules.identities import WAITING, cites
 from partir.spmd.export_policy import ExportPolicy
+from partir.spmd.gathered_results import gather_results
+from partir.spmd.major_scatters import scatter_major_dimensions
 from partir.spmd.program import Collective, SpmdOp, SpmdProgram
 from partir.spmd.sweep import Pass, Sweep, collectives_of, run_pass
 from partir.spmd.tie_gathers import gather_key
@@ -41,6 +44,8 @@ def untie_first_gathers(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]
 
 PREPARATIONS: tuple[tuple[str, bool, Pass], ...] = (
     ("ties_first", False, untie_first_gathers),
+    ("scatters_major", True, scatter_major_dimensions),
+    ("gathers_results", True, gather_results),
 )
 """A question of the policy, the answer to it, and the pass that is then run."""
 

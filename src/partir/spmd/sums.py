@@ -17,12 +17,21 @@ Edit = tuple[int, SpmdOp | None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class Held:
     """A reduction that could stand here, and the edits that would bring it here."""
 
     reduction: Collective
     edits: tuple[Edit, ...]
     pieces: bool  # what it adds: one device has an element, the others nothing
+
+    @classmethod
+    def of(cls, sweep: Sweep, op: SpmdOp, place: int) -> Held | None:
+        """A sum that one op reads, and no other; None for anything else."""
+        if not isinstance(op, Collective) or sweep.reads[op.result] != 1:
+            return None
+        if op.kind not in ("all_reduce", "reduce_scatter") or op.monoid != "sum":
+            return None
+        return cls(op, ((place, None),), _of_pieces(sweep, op))
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -45,20 +54,20 @@ def merge_sums(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
     that keep its size where they meet another reduction behind them.
     """
     made: list[SpmdOp | None] = []
-    held: dict[int, _Held] = {}
+    held: dict[int, Held] = {}
     changed = False
     for op in ops:
         place = len(made)
         made.append(op)
         if isinstance(op, Collective):
-            reduces = op.kind in ("all_reduce", "reduce_scatter")
-            if reduces and op.monoid == "sum" and sweep.reads[op.result] == 1:
-                held[op.result] = _Held(op, ((place, None),), _of_pieces(sweep, op))
+            one = Held.of(sweep, op, place)
+            if one is not None:
+                held[op.result] = one
             continue
         if held.keys().isdisjoint(op.operands) or not isinstance(op, Compute):
             continue
         found = {i: held[v] for i, v in enumerate(op.operands) if v in held}
-        moved = _moved(sweep, op, found)
+        moved = moved_past(sweep, op, found)
         if moved is None:
             continue
         compute, reduction, gain = moved
@@ -73,7 +82,7 @@ def merge_sums(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
             edits = (*edits, (place, compute))
         if sweep.reads[reduction.result] == 1:
             pieces = all(h.pieces for h in found.values())
-            held[reduction.result] = _Held(reduction, edits, pieces)
+            held[reduction.result] = Held(reduction, edits, pieces)
     return [op for op in made if op is not None] if changed else ops
 
 
@@ -84,8 +93,8 @@ def _of_pieces(sweep: Sweep, reduction: Collective) -> bool:
     return bool(op.regions) or sums_pieces(op.signature)
 
 
-def _moved(
-    sweep: Sweep, op: Compute, held: dict[int, _Held]
+def moved_past(
+    sweep: Sweep, op: Compute, held: dict[int, Held]
 ) -> tuple[Compute, Collective, bool] | None:
     """The op on unreduced operands and the reduction behind it; whether that gains."""
     positions, signature = frozenset(held), op.nest.signature
