@@ -42,7 +42,7 @@ _GROUPS = re.compile(r"replica_groups=(?:\{\{([\d,]*)\}|\[(\d+),(\d+)\])")
 _MESH = re.compile(
     r"replica_groups=mesh\[([^\]]*)\](?:, device_ids=\(\S*\))? \{([^}]*)\}"
 )
-_AXIS = re.compile(r"'(\w+)'(?:=(\d+))?")
+_AXIS = re.compile(r"'(\w+)'(?:=(\d+)|:\(\d+\)(\d+))?")  # an axis, or a part of one
 _SCATTERING = "all-reduce-scatter"  # what such a fusion's computation is called
 
 
@@ -172,8 +172,9 @@ def _sent_bytes(op: Op, kind: str) -> float:
 
 def _group_size(rest: str) -> int:
     if mesh := _MESH.search(rest):
-        sizes = dict(_AXIS.findall(mesh[1]))
-        return math.prod(int(sizes[axis]) for axis, _ in _AXIS.findall(mesh[2]))
+        sizes = {axis: size for axis, size, _ in _AXIS.findall(mesh[1])}
+        used = _AXIS.findall(mesh[2])
+        return math.prod(int(part or sizes[axis]) for axis, _, part in used)
     found = _GROUPS.search(rest)
     if not found:
         return 1

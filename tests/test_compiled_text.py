@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import pytest
 from jax import Array, lax
 
 from benchmarks.compiled_text import CompiledText
@@ -61,3 +62,21 @@ def test_a_program_of_this_machine() -> None:
     found = CompiledText(text)
     assert found.collectives == {"all-reduce": 5}
     assert found.bytes_sent == 5 * 2 * (2 * 4 * 4) * 7 / 8
+
+
+@pytest.mark.parametrize(
+    ("groups", "size"),
+    [
+        ("{{0,2},{1,3}}", 2),
+        ("[2,4]<=[4,2]T(1,0)", 4),
+        ("mesh['axis_0'=4,'axis_1'=2] {'axis_1'}", 2),
+        ("mesh['axis_0'=4,'axis_1'=2], device_ids=([4,2]T(1,0)) {'axis_0'}", 4),
+        ("mesh['axis_0'=4,'axis_1'=2] {'axis_0':(1)2,'axis_1'}", 4),
+    ],
+)
+def test_groups_are_spelled_in_many_ways(groups: str, size: int) -> None:
+    line = (
+        f"%sum = f32[8]{{0}} all-reduce(%x), channel_id=1, replica_groups={groups}, use"
+    )
+    text = f"ENTRY %main (x: f32[8]) -> f32[8] {{\n  {line}\n}}\n"
+    assert CompiledText(text).bytes_sent == 2 * 32 * (size - 1) / size

@@ -1,0 +1,62 @@
+"""Step time, temporaries, bytes and first call beside Shardy's and GSPMD's.
+
+    python -m benchmarks.pairs [--only TEXT] [--rounds 9] [--write] [--json FILE]
+
+48 pairs of a model and a schedule (`cases.py`), on eight virtual CPU devices. All
+three get the same function and the same shardings of arguments and results. Calls take
+turns; a step's time is the best of nine. *Noise* is the same ratio for one and the same
+program (Shardy's) against itself. Bytes are those that one device sends, read off the
+compiled program, loops multiplied; the first call goes from the function to the first
+results: tracing, partitioning, compiling, running.
+
+``--write`` puts the table into ``benchmarks/results/pairs.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+FLAG = "--xla_force_host_platform_device_count=8"
+os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAG}".strip()
+os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # XLA warns of GSPMD at length
+
+from benchmarks.pairs.cases import PAIRS  # noqa: E402
+from benchmarks.pairs.measure import measure  # noqa: E402
+from benchmarks.pairs.page import page, short  # noqa: E402
+
+RESULT = Path(__file__).parents[1] / "results" / "pairs.md"
+
+
+def main() -> int:
+    """Measure what was asked for, print it as it comes."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", default="", help="pairs whose name has this in it")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    rows = []
+    for pair in PAIRS:
+        if all(word in str(pair) for word in options.only.split(";")):
+            rows.append(measure(pair, options.rounds))
+            print(short(rows[-1]), flush=True)
+    if not rows:
+        print(f"no pair has {options.only!r} in its name", file=sys.stderr)
+        return 2
+    text = page(rows, sys.argv[1:])
+    print(text)
+    if options.write:
+        RESULT.write_text(text)
+    if options.json:
+        options.json.write_text(json.dumps([asdict(row) for row in rows]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

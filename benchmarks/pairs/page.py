@@ -1,0 +1,126 @@
+"""The pairs as a page."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import math
+import os
+import platform
+from collections.abc import Callable, Iterable, Sequence
+
+from benchmarks.pairs.cases import AXES
+from benchmarks.pairs.measure import NAMES, OURS, Made, Row
+
+FIGURES: dict[str, Callable[[Made], float]] = {
+    "step": lambda made: made.step.wall,
+    "processors": lambda made: made.step.processors,
+    "temporaries": lambda made: made.temporaries,
+    "bytes": lambda made: made.bytes_sent,
+    "first call": lambda made: made.first_call,
+}
+KINDS = (
+    "all-gather",
+    "all-reduce",
+    "reduce-scatter",
+    "all-to-all",
+    "collective-permute",
+)
+
+
+def short(row: Row) -> str:
+    """A line for who waits."""
+    ratios = ", ".join(
+        f"{name} {row.ratio(figure):.2f}x" for name, figure in FIGURES.items()
+    )
+    return f"{row.pair}: {ratios}; noise {row.noise:.2f}"
+
+
+def page(rows: Sequence[Row], arguments: Sequence[str]) -> str:
+    """How it was made, the summary, and a table per figure."""
+    parts = [_head(arguments), _summary(rows), _ratios(rows), _absolute(rows)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _head(arguments: Sequence[str]) -> str:
+    names = ("jax", "jaxlib", "numpy")
+    versions = ", ".join(f"{n} {importlib.metadata.version(n)}" for n in names)
+    command = " ".join(("python -m benchmarks.pairs", *arguments))
+    mesh = ", ".join(f"{name}={size}" for name, size in AXES.items())
+    return f"""\
+# Beside Shardy and GSPMD, on CPUs
+
+| | |
+|---|---|
+| command | `{command}` |
+| date | {datetime.date.today()} |
+| versions | {versions}, Python {platform.python_version()} |
+| machine | eight virtual devices on {os.cpu_count()} cores |
+
+Mesh {mesh}. Equal functions, equal shardings of arguments and results. A ratio is
+partir's figure by the better of Shardy's and GSPMD's. *processors* is the time that
+processors spend on a step, which is less disturbed by what else a machine does."""
+
+
+def _summary(rows: Sequence[Row]) -> str:
+    lines = [("figure", "geometric mean", "worst", "pairs above 1.05x")]
+    for name, figure in FIGURES.items():
+        found = [row.ratio(figure) for row in rows]
+        above = sum(ratio > 1.05 for ratio in found)
+        lines.append((name, f"{_mean(found):.2f}x", f"{max(found):.2f}x", str(above)))
+    noise = [max(row.noise, 1 / row.noise) for row in rows]
+    text = (
+        f"Noise, one program against itself: {_mean(noise):.3f}x in the mean, "
+        f"{max(noise):.2f}x at worst."
+    )
+    return f"## {len(rows)} pairs\n\n{_table(lines)}\n\n{text}"
+
+
+def _mean(ratios: Iterable[float]) -> float:
+    found = [math.log(max(ratio, 1e-9)) for ratio in ratios]
+    return math.exp(sum(found) / len(found))
+
+
+def _ratios(rows: Sequence[Row]) -> str:
+    lines = [("model", "form", "larger", "schedule", *FIGURES, "noise")]
+    for row in rows:
+        pair = row.pair
+        found = [f"{row.ratio(figure):.2f}" for figure in FIGURES.values()]
+        names = (pair.model, pair.form, pair.regime, pair.schedule)
+        lines.append((*names, *found, f"{row.noise:.2f}"))
+    return f"## Ratios\n\n{_table(lines)}"
+
+
+def _absolute(rows: Sequence[Row]) -> str:
+    header = ("pair", "step ms", "temporaries MB", "MB sent", "first call s")
+    header += ("collectives AG/AR/RS/A2A/CP", "copies")
+    lines = [header]
+    for row in rows:
+        made = [row.made[name] for name in NAMES]
+        lines.append(
+            (
+                str(row.pair),
+                _each(f"{one.step.wall * 1e3:.1f}" for one in made),
+                _each(f"{one.temporaries / 1e6:.2f}" for one in made),
+                _each(f"{one.bytes_sent / 1e6:.2f}" for one in made),
+                _each(f"{one.first_call:.1f}" for one in made),
+                _each(_counts(one) for one in made),
+                _each(str(one.copies) for one in made),
+            )
+        )
+    order = f"{OURS} · {' · '.join(NAMES[1:])}"
+    return f"## Figures\n\n{order}\n\n{_table(lines)}"
+
+
+def _counts(made: Made) -> str:
+    return "/".join(str(made.collectives.get(kind, 0)) for kind in KINDS)
+
+
+def _each(cells: Iterable[str]) -> str:
+    return " · ".join(cells)
+
+
+def _table(lines: Sequence[Sequence[str]]) -> str:
+    header, *body = lines
+    rows = [header, ["---"] * len(header), *body]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
