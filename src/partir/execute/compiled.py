@@ -19,7 +19,7 @@ from partir.execute.ahead_of_time import Lowered
 from partir.execute.interface import Interface
 from partir.execute.jax_private import any_deleted
 from partir.execute.nans import raise_not_finite
-from partir.execute.options import CompilerOptions
+from partir.execute.options import CompilerOptions, missed
 from partir.execute.placing import is_concrete, is_placed, place
 from partir.execute.runner import CallPlan, SignatureMiss, jit_flat
 from partir.frontend.arguments import Call, flatten_call, quick_flatten, same_fixed
@@ -137,8 +137,9 @@ class Compiled:
             forking.refuse_stranded()
         placed, nested = self._place(arrays)
         results = self._run(placed, executable or nested)
-        if nested is not None and self._compiler_options:
-            warnings.warn(_lost_options(self._compiler_options), stacklevel=3)
+        lost = missed(self._compiler_options) if nested is not None else None
+        if lost:
+            warnings.warn(_lost_options(lost), stacklevel=3)
         return results
 
     def _run(self, arrays: Sequence[Any], jitted: Any = None) -> Any:

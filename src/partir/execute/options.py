@@ -7,12 +7,20 @@ from typing import TypeAlias
 
 import jax
 
-from partir.spmd.prepare import has_ties
+from partir.spmd.export_policy import policy_of
+from partir.spmd.prepare import has_ties, prepared
 from partir.spmd.program import SpmdProgram
 
 CompilerOption: TypeAlias = bool | int | float | str
 CompilerOptions: TypeAlias = Mapping[str, CompilerOption]
 """Names of XLA's options with their values."""
+
+_COPIES: CompilerOptions = {"xla_cpu_copy_insertion_use_region_analysis": True}
+
+
+def missed(options: CompilerOptions | None) -> CompilerOptions:
+    """Those of a program's options that one should not go without."""
+    return {k: v for k, v in (options or {}).items() if (k, v) not in _COPIES.items()}
 
 
 def default_options(
@@ -22,9 +30,13 @@ def default_options(
 
     XLA:CPU drops optimization barriers early, then merges a weight's gathers for the
     forward and the backward pass and keeps the weight in between. Other back ends keep
-    barriers by themselves.
+    barriers by themselves. It also copies every donated argument of which it can't tell
+    that it is read for the last time before it is overwritten, and what loops carry,
+    unless it looks at regions of the program as other back ends do.
     """
-    on_cpu = mesh.devices.flat[0].platform == "cpu"
-    if on_cpu and has_ties(program):
-        return {"xla_disable_hlo_passes": "cse_barrier_expander"}
-    return {}
+    platform = mesh.devices.flat[0].platform
+    if platform != "cpu":
+        return {}
+    barriers: CompilerOptions = {"xla_disable_hlo_passes": "cse_barrier_expander"}
+    tied = has_ties(prepared(program, policy_of(platform)))
+    return {**_COPIES, **(barriers if tied else {})}

@@ -34,6 +34,7 @@ from partir.rules.slices import window_of_whole
 from partir.spmd.emit import TextEmitter
 from partir.spmd.export_policy import PLAIN, ExportPolicy
 from partir.spmd.opaque_functions import MakeText
+from partir.spmd.outer_tiles import alone, is_inner, joined, parted, taken
 from partir.spmd.padding import cut_tiles, pad_tiles
 from partir.spmd.prepare import prepared
 from partir.spmd.program import (
@@ -249,9 +250,13 @@ class _Exporter(TextEmitter):
         return tuple(self.mesh.axes[axis] for axis in op.axes)
 
     def _all_gather(self, op: Collective, operand: Ssa, type_: TensorType) -> Ssa:
-        attrs = {"all_gather_dim": f"{op.dim} : i64", **self._group(op.axes)}
-        equal = self._grown(operand.type, op, op.dim)
-        (made,) = self.op("stablehlo.all_gather", (operand,), (equal,), attrs)
+        inner = self.policy.outer_tiles and is_inner(operand, op.dim)
+        dim = 0 if inner else op.dim
+        tile = alone(self, operand) if inner else operand
+        attrs = {"all_gather_dim": f"{dim} : i64", **self._group(op.axes)}
+        equal = self._grown(tile.type, op, dim)
+        (made,) = self.op("stablehlo.all_gather", (tile,), (equal,), attrs)
+        made = joined(self, made, op.dim) if inner else made
         return cut_tiles(self, made, op.dim, type_.shape[op.dim], self._parts(op))
 
     def _grown(self, type_: TensorType, op: Collective, dim: int) -> TensorType:
@@ -267,10 +272,16 @@ class _Exporter(TextEmitter):
 
     def _reduce_scatter(self, op: Collective, operand: Ssa, type_: TensorType) -> Ssa:
         region = (reducer(op.monoid, type_.dtype),)
-        attrs = {"scatter_dimension": f"{op.dim} : i64", **self._group(op.axes)}
-        kind = "stablehlo.reduce_scatter"
         operand = pad_tiles(self, operand, op.dim, self._parts(op))
-        return self.op(kind, (operand,), (type_,), attrs, region)[0]
+        inner = self.policy.outer_tiles and is_inner(operand, op.dim)
+        dim, made_type = op.dim, type_
+        if inner:
+            operand = parted(self, operand, op.dim, math.prod(self._parts(op)))
+            dim, made_type = 0, type_.with_shape((1, *type_.shape))
+        attrs = {"scatter_dimension": f"{dim} : i64", **self._group(op.axes)}
+        kind = "stablehlo.reduce_scatter"
+        (made,) = self.op(kind, (operand,), (made_type,), attrs, region)
+        return taken(self, made) if inner else made
 
     def _all_to_all(self, op: Collective, operand: Ssa, type_: TensorType) -> Ssa:
         size = math.prod(self.mesh.axes[a] for a in op.axes)

@@ -31,6 +31,11 @@ class ExportPolicy:
             the scattered dimension a more major one.
         gathers_results: whether results are made of tiles and gathered, instead of made
             of what was gathered.
+        ties_in_loops: whether all gathers in loops are tied, not only repeated ones.
+        sums_in_loops: whether a loop sums the slices that it writes into a stack,
+            instead of the stack being summed behind it.
+        outer_tiles: whether what is gathered or scattered along an inner dimension is
+            moved as tiles along an outer one, and put in order on the device.
 
     Example:
         >>> ExportPolicy(name="mine", ties_first=False).as_data()["ties_first"]
@@ -42,6 +47,9 @@ class ExportPolicy:
     reads_through: bool = False
     scatters_major: bool = False
     gathers_results: bool = False
+    ties_in_loops: bool = False
+    sums_in_loops: bool = False
+    outer_tiles: bool = False
 
     def __post_init__(self) -> None:
         """Check every answer."""
@@ -61,7 +69,17 @@ class ExportPolicy:
 PLAIN = ExportPolicy(name="plain")
 # XLA:CPU runs what waits for nothing first: every gather at once (141 MB of temporaries
 # for 16 layers of ZeRO-3; 25 MB if readers read through the barrier).
-XLA_CPU = ExportPolicy(name="xla_cpu", reads_through=True)
+# It lays out what it gathers or scatters along an inner dimension with that dimension
+# first, and copies all that this is made of. It combines all-reduces in loops as well.
+XLA_CPU = ExportPolicy(
+    name="xla_cpu",
+    reads_through=True,
+    scatters_major=True,
+    gathers_results=True,
+    ties_in_loops=True,
+    sums_in_loops=True,
+    outer_tiles=True,
+)
 XLA_GPU = ExportPolicy(name="xla_gpu")
 # XLA's scheduler for TPUs minds memory by itself, and hardly merges gathers; a tie
 # keeps activations in memory that would have been fused, until the backward pass. Which

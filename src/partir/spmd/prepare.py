@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from partir.rules.identities import WAITING, cites
 from partir.spmd.export_policy import ExportPolicy
 from partir.spmd.gathered_results import gather_results
+from partir.spmd.loop_sums import sum_inside_loops
 from partir.spmd.major_scatters import scatter_major_dimensions
 from partir.spmd.program import Collective, SpmdOp, SpmdProgram
 from partir.spmd.sweep import Pass, Sweep, collectives_of, run_pass
-from partir.spmd.tie_gathers import gather_key
+from partir.spmd.tie_gathers import gather_key, tie_gathers_in_loops
 
 
 def has_ties(program: SpmdProgram) -> bool:
@@ -46,6 +47,8 @@ PREPARATIONS: tuple[tuple[str, bool, Pass], ...] = (
     ("ties_first", False, untie_first_gathers),
     ("scatters_major", True, scatter_major_dimensions),
     ("gathers_results", True, gather_results),
+    ("ties_in_loops", True, tie_gathers_in_loops),
+    ("sums_in_loops", True, sum_inside_loops),
 )
 """A question of the policy, the answer to it, and the pass that is then run."""
 

@@ -28,9 +28,29 @@ def tie_repeated_gathers(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp
     repeated = Counter(gather_key(op) for op in collectives_of(ops))
     if max(repeated.values(), default=0) < 2:
         return ops
+    again = {op.result for op in collectives_of(ops) if repeated[gather_key(op)] > 1}
+    return _tied(sweep, ops, again)
+
+
+@cites(WAITING)
+def tie_gathers_in_loops(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
+    """Make every gather in a loop wait for the other operand of what reads it.
+
+    rewrite:
+        while … { %1 = all_gather 0 {B} %w ; dot %x %1 }
+        ->
+        while … { %1 = all_gather 0 {B} %w after %x ; dot %x %1 }
+    """
+    untied = {op.result for op in collectives_of(ops) if op.after < 0}
+    if not untied or sweep.block is sweep.program.body:
+        return ops
+    return _tied(sweep, ops, untied)
+
+
+def _tied(sweep: Sweep, ops: Sequence[SpmdOp], gathered: set[int]) -> Sequence[SpmdOp]:
+    """Make these gathers wait."""
     made = list(ops)
     born = {value: place for place, op in enumerate(made) for value in op.results}
-    gathered = {op.result for op in collectives_of(ops) if repeated[gather_key(op)] > 1}
     readers: dict[int, Compute] = {}
     for op in reversed(made):
         if isinstance(op, Compute) and not gathered.isdisjoint(op.operands):
@@ -39,7 +59,7 @@ def tie_repeated_gathers(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp
         if not isinstance(op, Collective) or op.kind != "all_gather":
             continue
         reader = readers.get(op.result)
-        if repeated[gather_key(op)] > 1 and reader is not None:
+        if op.result in gathered and reader is not None:
             after = _latest(sweep, reader, op.result, born, place)
             made[place] = op._replace(after=after)
     return made
