@@ -1,6 +1,6 @@
 """How long partitioning takes, as ratios within one run.
 
-    python -m benchmarks.partition_time [--layers 32] [--repeats 3] [--json]
+    python -m benchmarks.partition_time [--layers 32] [--repeats 3] [--json] [--write]
 
 Three questions, about the transformer's training step under BP+MP+Z3:
 
@@ -31,6 +31,7 @@ import partir
 from benchmarks.models import transformer
 from benchmarks.models.schedules import schedules_for
 from benchmarks.models.transformer import Config
+from benchmarks.results_page import RESULTS, head, virtual_devices
 from benchmarks.tables import format_table
 
 T = TypeVar("T")
@@ -277,6 +278,7 @@ def parse_arguments(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--no-compile", action="store_true", help="leave XLA out")
     parser.add_argument("--no-meshes", action="store_true", help="one mesh only")
     parser.add_argument("--json", action="store_true", help="print JSON instead")
+    parser.add_argument("--write", action="store_true", help="keep as a result")
     return parser.parse_args(argv)
 
 
@@ -312,6 +314,10 @@ def main(argv: list[str] | None = None) -> int:
     jax.config.update("jax_num_cpu_devices", 8)
     found = measure(options)
     print(json.dumps(found) if options.json else show(found))
+    if options.write:
+        title = head("Time to partition", "partition_time", virtual_devices())
+        text = f"{title}\n\n```text\n{show(found)}\n```\n"
+        (RESULTS / "partition_time.md").write_text(text)
     return 0
 
 

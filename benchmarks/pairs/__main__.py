@@ -29,8 +29,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # XLA warns of GSPMD at leng
 from benchmarks.pairs.cases import PAIRS  # noqa: E402
 from benchmarks.pairs.measure import measure  # noqa: E402
 from benchmarks.pairs.page import page, short  # noqa: E402
-
-RESULT = Path(__file__).parents[1] / "results" / "pairs.md"
+from benchmarks.results_page import RESULTS  # noqa: E402
 
 
 def main() -> int:
@@ -49,10 +48,10 @@ def main() -> int:
     if not rows:
         print(f"no pair has {options.only!r} in its name", file=sys.stderr)
         return 2
-    text = page(rows, sys.argv[1:])
+    text = page(rows)
     print(text)
     if options.write:
-        RESULT.write_text(text)
+        (RESULTS / "pairs.md").write_text(text)
     if options.json:
         options.json.write_text(json.dumps([asdict(row) for row in rows]))
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import operator
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ SHORTEST = 0.02  # a sample has as many calls as take so many seconds
 class Made:
     """Figures of one compiled program."""
 
-    first_call: float
+    first_call: Sample
     step: Sample
     temporaries: int
     bytes_sent: float
@@ -56,6 +57,15 @@ class Sample(NamedTuple):
     wall: float
     processors: float
 
+    @classmethod
+    def now(cls) -> Sample:
+        """Both clocks."""
+        return cls(time.perf_counter(), time.process_time())
+
+    def until_now(self) -> Sample:
+        """Time since then."""
+        return Sample(*map(operator.sub, Sample.now(), self))
+
     def better(self, other: Sample) -> Sample:
         """The least of each."""
         return Sample(*map(min, self, other))
@@ -68,17 +78,17 @@ class Running:
     call: Callable[..., Any]
     compiled: Any
     args: tuple[Any, ...]
-    first_call: float
+    first_call: Sample
 
     def sample(self, calls: int = 1) -> Sample:
         """Time of a call, from this state to the next."""
-        start, used = time.perf_counter(), time.process_time()
+        start = Sample.now()
         for _ in range(calls):
             params, state, _ = self.call(*self.args)
             self.args = params, state, *self.args[2:]
         jax.block_until_ready(self.args)
-        took = time.perf_counter() - start, time.process_time() - used
-        return Sample(took[0] / calls, took[1] / calls)
+        took = start.until_now()
+        return Sample(took.wall / calls, took.processors / calls)
 
 
 def measure(pair: Pair, rounds: int) -> Row:
@@ -92,7 +102,7 @@ def measure(pair: Pair, rounds: int) -> Row:
         running[name] = _theirs(step, shapes, record, arrays, name == SHARDY)
     shardy = running[SHARDY]
     placed = record.shard(*arrays)
-    again = Running(shardy.call, shardy.compiled, placed, 0.0)
+    again = Running(shardy.call, shardy.compiled, placed, shardy.first_call)
     best = interleaved({**running, AGAIN: again}, rounds)
     made = {name: _made(one, best[name]) for name, one in running.items()}
     return Row(pair, made, best[AGAIN].wall / best[SHARDY].wall)
@@ -126,10 +136,10 @@ def host_arrays(shapes: Any) -> Any:
 
 def _ours(step: Any, shapes: Any, tactics: Any, arrays: Any) -> tuple[Running, Any]:
     function = renewed(step)
-    start = time.perf_counter()
+    start = Sample.now()
     jitted = partir.jit(function, AXES, tactics, donate_argnums=DONATED)
     compiled = jitted.lower(*shapes).compile()
-    prepared = time.perf_counter() - start
+    prepared = start.until_now()
     record = jitted.partitioned(*shapes)
     return _started(jitted, compiled, record.shard(*arrays), prepared), record
 
@@ -140,7 +150,7 @@ def _theirs(step: Any, shapes: Any, record: Any, arrays: Any, shardy: bool) -> R
     before = jax.config.jax_use_shardy_partitioner
     jax.config.update("jax_use_shardy_partitioner", shardy)
     try:
-        start = time.perf_counter()
+        start = Sample.now()
         compiled = (
             jax.jit(
                 function,
@@ -151,15 +161,16 @@ def _theirs(step: Any, shapes: Any, record: Any, arrays: Any, shardy: bool) -> R
             .lower(*shapes)
             .compile()
         )
-        return _started(compiled, compiled, args, time.perf_counter() - start)
+        return _started(compiled, compiled, args, start.until_now())
     finally:
         jax.config.update("jax_use_shardy_partitioner", before)
 
 
-def _started(call: Any, compiled: Any, args: Any, prepared: float) -> Running:
+def _started(call: Any, compiled: Any, args: Any, prepared: Sample) -> Running:
     jax.block_until_ready(args)
-    running = Running(call, compiled, args, 0.0)
-    running.first_call = prepared + running.sample().wall
+    running = Running(call, compiled, args, prepared)
+    step = running.sample()
+    running.first_call = Sample(*map(operator.add, prepared, step))
     return running
 
 

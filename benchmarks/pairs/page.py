@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import datetime
-import importlib.metadata
 import math
-import os
-import platform
 from collections.abc import Callable, Iterable, Sequence
 
 from benchmarks.pairs.cases import AXES
 from benchmarks.pairs.measure import NAMES, OURS, Made, Row
+from benchmarks.results_page import head, markdown, virtual_devices
 
 FIGURES: dict[str, Callable[[Made], float]] = {
     "step": lambda made: made.step.wall,
     "processors": lambda made: made.step.processors,
     "temporaries": lambda made: made.temporaries,
     "bytes": lambda made: made.bytes_sent,
-    "first call": lambda made: made.first_call,
+    "first call": lambda made: made.first_call.wall,
+    "its processors": lambda made: made.first_call.processors,
 }
 KINDS = (
     "all-gather",
@@ -36,30 +34,22 @@ def short(row: Row) -> str:
     return f"{row.pair}: {ratios}; noise {row.noise:.2f}"
 
 
-def page(rows: Sequence[Row], arguments: Sequence[str]) -> str:
+def page(rows: Sequence[Row]) -> str:
     """How it was made, the summary, and a table per figure."""
-    parts = [_head(arguments), _summary(rows), _ratios(rows), _absolute(rows)]
+    parts = [_head(), _summary(rows), _ratios(rows), _absolute(rows)]
     return "\n\n".join(parts) + "\n"
 
 
-def _head(arguments: Sequence[str]) -> str:
-    names = ("jax", "jaxlib", "numpy")
-    versions = ", ".join(f"{n} {importlib.metadata.version(n)}" for n in names)
-    command = " ".join(("python -m benchmarks.pairs", *arguments))
+def _head() -> str:
     mesh = ", ".join(f"{name}={size}" for name, size in AXES.items())
+    title = head("Beside Shardy and GSPMD, on CPUs", "pairs", virtual_devices())
     return f"""\
-# Beside Shardy and GSPMD, on CPUs
-
-| | |
-|---|---|
-| command | `{command}` |
-| date | {datetime.date.today()} |
-| versions | {versions}, Python {platform.python_version()} |
-| machine | eight virtual devices on {os.cpu_count()} cores |
+{title}
 
 Mesh {mesh}. Equal functions, equal shardings of arguments and results. A ratio is
 partir's figure by the better of Shardy's and GSPMD's. *processors* is the time that
-processors spend on a step, which is less disturbed by what else a machine does."""
+processors spend on a step, and on the first call, of all threads together; it is less
+disturbed by what else a machine does."""
 
 
 def _summary(rows: Sequence[Row]) -> str:
@@ -73,7 +63,7 @@ def _summary(rows: Sequence[Row]) -> str:
         f"Noise, one program against itself: {_mean(noise):.3f}x in the mean, "
         f"{max(noise):.2f}x at worst."
     )
-    return f"## {len(rows)} pairs\n\n{_table(lines)}\n\n{text}"
+    return f"## {len(rows)} pairs\n\n{markdown(lines[0], lines[1:])}\n\n{text}"
 
 
 def _mean(ratios: Iterable[float]) -> float:
@@ -88,7 +78,7 @@ def _ratios(rows: Sequence[Row]) -> str:
         found = [f"{row.ratio(figure):.2f}" for figure in FIGURES.values()]
         names = (pair.model, pair.form, pair.regime, pair.schedule)
         lines.append((*names, *found, f"{row.noise:.2f}"))
-    return f"## Ratios\n\n{_table(lines)}"
+    return f"## Ratios\n\n{markdown(lines[0], lines[1:])}"
 
 
 def _absolute(rows: Sequence[Row]) -> str:
@@ -103,13 +93,13 @@ def _absolute(rows: Sequence[Row]) -> str:
                 _each(f"{one.step.wall * 1e3:.1f}" for one in made),
                 _each(f"{one.temporaries / 1e6:.2f}" for one in made),
                 _each(f"{one.bytes_sent / 1e6:.2f}" for one in made),
-                _each(f"{one.first_call:.1f}" for one in made),
+                _each(f"{one.first_call.wall:.1f}" for one in made),
                 _each(_counts(one) for one in made),
                 _each(str(one.copies) for one in made),
             )
         )
     order = f"{OURS} · {' · '.join(NAMES[1:])}"
-    return f"## Figures\n\n{order}\n\n{_table(lines)}"
+    return f"## Figures\n\n{order}\n\n{markdown(lines[0], lines[1:])}"
 
 
 def _counts(made: Made) -> str:
@@ -118,9 +108,3 @@ def _counts(made: Made) -> str:
 
 def _each(cells: Iterable[str]) -> str:
     return " · ".join(cells)
-
-
-def _table(lines: Sequence[Sequence[str]]) -> str:
-    header, *body = lines
-    rows = [header, ["---"] * len(header), *body]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
