@@ -9,6 +9,7 @@ program (Shardy's) against itself. Bytes are those that one device sends, read o
 compiled program, loops multiplied; the first call goes from the function to the first
 results: tracing, partitioning, compiling, running.
 
+``--json`` keeps rows as they come; a run that was cut short goes on where it was.
 ``--write`` puts the table into ``benchmarks/results/pairs.md``.
 """
 
@@ -27,7 +28,7 @@ os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # XLA warns of GSPMD at length
 
 from benchmarks.pairs.cases import PAIRS  # noqa: E402
-from benchmarks.pairs.measure import measure  # noqa: E402
+from benchmarks.pairs.measure import Row, measure  # noqa: E402
 from benchmarks.pairs.page import page, short  # noqa: E402
 from benchmarks.results_page import RESULTS  # noqa: E402
 
@@ -40,11 +41,14 @@ def main() -> int:
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    rows = []
+    rows = kept(options.json)
+    done = {row.pair for row in rows}
     for pair in PAIRS:
-        if all(word in str(pair) for word in options.only.split(";")):
+        if pair not in done and all(w in str(pair) for w in options.only.split(";")):
             rows.append(measure(pair, options.rounds))
             print(short(rows[-1]), flush=True)
+            if options.json:
+                options.json.write_text(json.dumps([asdict(row) for row in rows]))
     if not rows:
         print(f"no pair has {options.only!r} in its name", file=sys.stderr)
         return 2
@@ -52,9 +56,14 @@ def main() -> int:
     print(text)
     if options.write:
         (RESULTS / "pairs.md").write_text(text)
-    if options.json:
-        options.json.write_text(json.dumps([asdict(row) for row in rows]))
     return 0
+
+
+def kept(path: Path | None) -> list[Row]:
+    """What an earlier run, perhaps cut short, has left."""
+    if path is None or not path.exists():
+        return []
+    return [Row.from_data(data) for data in json.loads(path.read_text())]
 
 
 if __name__ == "__main__":

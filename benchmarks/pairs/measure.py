@@ -41,6 +41,19 @@ class Row:
     made: dict[str, Made]
     noise: float
 
+    @classmethod
+    def from_data(cls, data: Any) -> Row:
+        """As ``asdict`` and JSON leave it."""
+        made = {
+            name: Made(
+                **one
+                | {"step": Sample(*one["step"])}
+                | {"first_call": Sample(*one["first_call"])}
+            )
+            for name, one in data["made"].items()
+        }
+        return cls(Pair(**data["pair"]), made, data["noise"])
+
     def ratio(self, figure: Callable[[Made], float]) -> float:
         """Ours by the better of the others."""
         best = min(figure(self.made[name]) for name in (SHARDY, GSPMD))
