@@ -168,10 +168,8 @@ def test_maxima_over_devices_are_proved(reduction: Any) -> None:
     assert not p.verify().not_proved
 
 
-def test_a_result_without_elements_is_proved_by_its_type() -> None:
+def test_values_without_elements_are_proved() -> None:
     x = jax.ShapeDtypeStruct((0, 8), "float32")
     tactic = partir.ManualPartition({"x": 1}, "B")
     p = partir.partition(lambda x: x + 1, {"B": 4}, [tactic], args=(x,))
     assert p.verify().proved == ("out",)
-    whole = p.stablehlo().replace("tensor<0x2xf32>", "tensor<0x8xf32>")
-    assert "without elements" in str(p.proof(whole))

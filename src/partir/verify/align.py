@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from partir.verify.layout import (
@@ -24,7 +25,10 @@ from partir.verify.layout import (
     repeated,
     size_of,
 )
+from partir.verify.rows import Table
 from partir.verify.terms import BOUND, FREE, Dims, Use, Variable, Where
+
+NO_TABLES: Mapping[int, Table] = MappingProxyType({})
 
 Label = Any  # whatever names a dimension within one equation; hashable
 
@@ -72,7 +76,10 @@ class Alignment:
             for layout, labels in zip(layouts, equation.operands, strict=True)
         ]
         self.places = _places(labelled)
-        self.refs = [_dims(digits_, self.places) for digits_ in labelled]
+        self.refs = [
+            _dims(digits_, self.places, layout)
+            for digits_, layout in zip(labelled, layouts, strict=True)
+        ]
         self.use = _use(equation, self.places, self.refs)
 
     @property
@@ -87,7 +94,12 @@ class Alignment:
         return math.prod(self.use.sizes[v] for v in unused)
 
     def result(
-        self, number: int, shape: Sequence[int], where: Where, free: int
+        self,
+        number: int,
+        shape: Sequence[int],
+        where: Where,
+        free: int,
+        tables: Mapping[int, Table] = NO_TABLES,
     ) -> tuple[Layout, tuple[int, ...]]:
         """A result's layout over the dimensions that `where` says; its new sizes."""
         local: list[Digits] = []
@@ -104,7 +116,8 @@ class Alignment:
             else _shown(self.places[axis_label(axis)], where)
             for axis, held in enumerate(self.replicas)
         )
-        return Layout(tuple(local), axes), tuple(new)
+        kept = tuple(sorted(tables.items(), key=_dimension))
+        return Layout(tuple(local), axes, kept), tuple(new)
 
 
 def _labelled(layout: Layout, labels: Sequence[Label]) -> dict[Label, Digits]:
@@ -145,10 +158,12 @@ def _between(label: Label, ends: Sequence[int]) -> tuple[_Place, ...]:
 
 
 def _dims(
-    operand: dict[Label, Digits], places: dict[Label, tuple[_Place, ...]]
+    operand: dict[Label, Digits],
+    places: dict[Label, tuple[_Place, ...]],
+    layout: Layout,
 ) -> Dims:
     """For each dimension of the operand's class, its places, major first."""
-    found: dict[int, list[tuple[int, _Place]]] = {}
+    found: dict[int, list[tuple[int, _Place]]] = {dim: [] for dim, _ in layout.tables}
     for label, items in operand.items():
         start = 1
         for digit in reversed(items):
@@ -161,9 +176,13 @@ def _dims(
                 )
             start = end
     return tuple(
-        tuple(place for _, place in sorted(found[dim], key=_by_stride))
-        for dim in range(len(found))
+        tuple(place for _, place in sorted(found.get(dim, ()), key=_by_stride))
+        for dim in range(max(found, default=-1) + 1)
     )
+
+
+def _dimension(item: tuple[int, Table]) -> int:
+    return item[0]
 
 
 def _by_stride(item: tuple[int, _Place]) -> int:

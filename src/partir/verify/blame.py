@@ -6,8 +6,9 @@ import itertools
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from partir.ir.core import Op
 from partir.verify.layout import Unreadable, View, depends_on, size_of
-from partir.verify.machine import Machine
+from partir.verify.machine import Known, Machine
 from partir.verify.reductions import reduced_over_axes
 from partir.verify.sums import REDUCE
 from partir.verify.terms import Term
@@ -82,7 +83,7 @@ def described(term: Term) -> str:
     if term.kind == REDUCE:
         bound = [str(n) for v, n in enumerate(term.sizes) if v not in term.free]
         name = f"{term.attrs} over {' x '.join(bound)}"
-    sizes = ",".join(map(str, term.dims))
+    sizes = ",".join(str(n) if n > 0 else "rows" for n in term.dims)
     return f"{name} {term.dtype}[{sizes}]"
 
 
@@ -96,3 +97,37 @@ def layout_text(machine: Machine, view: View) -> str:
             if digit.dim >= 0
         ]
     return "; ".join(parts) or "whole on all devices"
+
+
+def value_text(machine: Machine, known: Known | None) -> str:
+    """What a value is: a tile, a part of a reduction, or all of what."""
+    if not isinstance(known, View):
+        return "not known" if known is None else f"not known: {known.reason}"
+    part = None if machine.classes.in_source(known.node) else part_of(machine, known)
+    if part is not None:
+        what = described(machine.classes.terms[part.whole.node])
+        return f"a partial {part.monoid} over {', '.join(part.axes)} of {what}"
+    what = described(machine.classes.terms[known.node])
+    tiled = [
+        name
+        for axis, name in enumerate(machine.names)
+        if depends_on(known.layout, axis)
+    ]
+    return f"a tile over {', '.join(tiled)} of {what}" if tiled else f"the whole {what}"
+
+
+def difference(machine: Machine, op: Op) -> str:
+    """What an op reads that the source's does not."""
+    parts = []
+    for value in op.operands:
+        known = machine.env.get(value)
+        if isinstance(known, View) and not machine.classes.in_source(known.node):
+            parts.append(f"reads {value_text(machine, known)}, should be the whole")
+    if parts:
+        return f"{op.signature.name} {parts[0]}"
+    return f"the source has no {op.signature.name} of {_read(machine, op)}"
+
+
+def _read(machine: Machine, op: Op) -> str:
+    texts = [value_text(machine, machine.env.get(value)) for value in op.operands]
+    return " and ".join(texts) or "nothing"

@@ -6,9 +6,13 @@ and are nowhere in the source.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
+import numpy as np
+
+from partir.verify.rows import MadeRows, Rows
 from partir.verify.terms import (
     BOUND,
     Dims,
@@ -21,12 +25,15 @@ from partir.verify.terms import (
     where_of,
 )
 
+NO_ROWS: Mapping[Variable, Rows] = MappingProxyType({})
+
 
 class Made(NamedTuple):
     """A class, and where the variables that it was made over are in it."""
 
     node: int
     where: Where
+    rows: Mapping[Variable, Rows] = NO_ROWS  # where variables stand for made rows
 
 
 class Classes:
@@ -36,6 +43,8 @@ class Classes:
         """Start empty."""
         self.terms: list[Term] = []
         self._known: dict[Term, int] = {}
+        self.rows = MadeRows()
+        self.numbers: dict[int, np.ndarray | None] = {}  # known ones, by class
         self.source: int | None = None  # how many of them the source has
 
     def of(self, term: Term) -> int:
@@ -49,6 +58,7 @@ class Classes:
     def seal(self) -> None:
         """The source has been read; what comes now is the device-local program."""
         self.source = len(self.terms)
+        self.rows.seal()
 
     def in_source(self, node: int) -> bool:
         """Whether the source computes this, too."""

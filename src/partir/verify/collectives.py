@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from partir.ir.attributes import integer
 from partir.ir.core import Op
-from partir.verify.groups import axes_of, dense
+from partir.verify.groups import axes_of
 from partir.verify.layout import (
-    Digits,
     Layout,
     Unreadable,
     View,
-    depends_on,
     digits,
     gathered,
-    repeated,
     scattered,
     size_of,
     split_off,
@@ -85,86 +80,4 @@ def _all_to_all(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]
         taken, part = split_off(part, size)
         left[axis] = digits(taken)
     local[along] = digits((*moved, *local[along]))
-    return [View(view.node, Layout(tuple(local), tuple(left)))]
-
-
-@handler("collective_permute")
-def _permute(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
-    """Devices that hand on all they hold: their digits change axes."""
-    pairs = dense(op.signature.attrs["source_target_pairs"])
-    (view,) = views
-    count = math.prod(machine.sizes)
-    used = [a for a in range(len(machine.sizes)) if depends_on(view.layout, a)]
-    sources = np.full(count, -1)
-    sources[pairs[:, 1]] = pairs[:, 0]
-    if (sources < 0).any():
-        raise Unreadable("devices that receive nothing")
-    axes = list(view.layout.axes)
-    for axis, size in enumerate(machine.sizes):
-        axes[axis] = repeated(size)
-    moved = _followed(machine.sizes, sources, used, view.layout.axes)
-    for axis, held in moved.items():
-        axes[axis] = held
-    return [View(view.node, Layout(view.layout.local, tuple(axes)))]
-
-
-def _followed(
-    sizes: tuple[int, ...],
-    sources: np.ndarray,
-    used: list[int],
-    held: tuple[Digits, ...],
-) -> dict[int, Digits]:
-    """For each axis the digits that a device gets: its own digits name the source's."""
-    here = _digits_of_places(sizes, np.arange(sources.size))
-    there = _digits_of_places(sizes, sources)
-    found: dict[int, list[tuple[int, Digits]]] = {}
-    for (axis, stride, size), column in there.items():
-        if axis not in used:
-            continue
-        own = [
-            place
-            for place, values in here.items()
-            if place[2] == size and np.array_equal(values, column)
-        ]
-        if not own:
-            raise Unreadable("devices that hand on to others than along mesh axes")
-        part = split_off(split_off(held[axis], stride)[1], size)[0]
-        found.setdefault(own[0][0], []).append((own[0][1], tuple(part)))
-    return {
-        axis: digits(
-            digit
-            for _, part in sorted(parts, key=lambda item: -item[0])
-            for digit in part
-        )
-        for axis, parts in found.items()
-        if _complete(parts, sizes[axis])
-    }
-
-
-def _complete(parts: list[tuple[int, Digits]], size: int) -> bool:
-    if math.prod(size_of(part) for _, part in parts) != size:
-        raise Unreadable("devices that hand on a part of an axis")
-    return True
-
-
-def _digits_of_places(
-    sizes: tuple[int, ...], devices: np.ndarray
-) -> dict[tuple[int, int, int], np.ndarray]:
-    """Coordinates of devices, cut into prime digits: (axis, stride, size)."""
-    found = {}
-    for axis, column in enumerate(np.unravel_index(devices, sizes)):
-        stride, rest = 1, sizes[axis]
-        for prime in _primes(rest):
-            found[axis, stride, prime] = column // stride % prime
-            stride *= prime
-    return found
-
-
-def _primes(number: int) -> list[int]:
-    found, factor = [], 2
-    while number > 1:
-        while number % factor == 0:
-            found.append(factor)
-            number //= factor
-        factor += 1
-    return found
+    return [View(view.node, Layout(tuple(local), tuple(left), layout.tables))]

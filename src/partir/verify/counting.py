@@ -14,7 +14,7 @@ from partir.verify.align import Alignment
 from partir.verify.classes import Classes
 from partir.verify.layout import Digit, Layout, Unreadable, View, repeated
 from partir.verify.machine import Machine, handler
-from partir.verify.terms import Term, Variable
+from partir.verify.terms import Ref, Term, Variable
 
 AFFINE = "affine"
 Steps = tuple[tuple[int, int], ...]  # step and size of each dimension
@@ -116,7 +116,7 @@ def arithmetic(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View] 
     if type_.dtype[0] not in "iu" or type_.dtype == "i1":
         return None
     run = _ARITHMETIC.get(op.signature.name)
-    if run is None or any(machine.term(view).kind != AFFINE for view in views):
+    if run is None or any(not _is_count(machine, view) for view in views):
         return None
     rank = len(type_.shape)
     layouts = [view.layout for view in views]
@@ -195,12 +195,32 @@ _ARITHMETIC: dict[str, Callable[..., Count | None]] = {
 }
 
 
+def as_float(classes: Classes, node: int, dtype: str) -> int:
+    """Counts as floats: from whatever type of integers, these are the same."""
+    term = classes.terms[node]
+    counts = classes.of(term._replace(dtype="i64"))
+    variables = tuple((number,) for number in range(len(term.sizes)))
+    return classes.of(
+        Term(
+            "stablehlo.convert",
+            ((), "i64"),
+            (Ref(counts, variables),),
+            term.sizes,
+            term.free,
+            dtype=dtype,
+        )
+    )
+
+
 @handler(*_ARITHMETIC)
 def _arithmetic(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
     if op.signature.name == "convert":
         (before,), (after,) = op.signature.operands, op.signature.results
         if before == after:
             return list(views)
+        if after.dtype[0] in "fb" and machine.term(views[0]).kind == AFFINE:
+            node = as_float(machine.classes, views[0].node, after.dtype)
+            return [View(node, views[0].layout)]
     return arithmetic(machine, op, views) or machine.by_equation(op, views)
 
 
@@ -216,8 +236,12 @@ def _compare(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
     return [View(node, Layout(local, machine.alone))]
 
 
+def _is_count(machine: Machine, view: View) -> bool:
+    return machine.term(view).kind == AFFINE and not view.layout.tables
+
+
 def _decided(machine: Machine, op: Op, views: tuple[View, ...]) -> bool | None:
-    if any(machine.term(view).kind != AFFINE for view in views):
+    if any(not _is_count(machine, view) for view in views):
         return None
     rank = len(op.signature.results[0].shape)
     layouts = [view.layout for view in views]

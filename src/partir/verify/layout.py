@@ -17,6 +17,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from partir.verify.rows import Table
+
 REPEATED = -1
 
 
@@ -64,15 +66,23 @@ def size_of(items: Digits) -> int:
     return math.prod(digit.size for digit in items)
 
 
+Tables = tuple[tuple[int, Table], ...]  # dimensions of a class, in their order
+
+
 class Layout:
-    """Digits of every local dimension and of every mesh axis. Compared by content."""
+    """Digits of every local dimension and of every mesh axis. Compared by content.
 
-    __slots__ = ("_hash", "axes", "local")
+    Where a dimension of the class has a table, digits count the table's positions.
+    """
 
-    def __init__(self, local: tuple[Digits, ...], axes: tuple[Digits, ...]) -> None:
+    __slots__ = ("_hash", "axes", "local", "tables")
+
+    def __init__(
+        self, local: tuple[Digits, ...], axes: tuple[Digits, ...], tables: Tables = ()
+    ) -> None:
         """Take digits in normal form."""
-        self.local, self.axes = local, axes
-        self._hash = hash((local, axes))
+        self.local, self.axes, self.tables = local, axes, tables
+        self._hash = hash((local, axes, tables))
 
     def __eq__(self, other: object) -> bool:
         """Equal when all digits are."""
@@ -83,6 +93,7 @@ class Layout:
             and self._hash == other._hash
             and self.local == other.local
             and self.axes == other.axes
+            and self.tables == other.tables
         )
 
     def __hash__(self) -> int:
@@ -91,11 +102,11 @@ class Layout:
 
     def __repr__(self) -> str:
         """For tests and debugging."""
-        return f"Layout({self.local}, {self.axes})"
+        return f"Layout({self.local}, {self.axes}, {self.tables})"
 
     def with_local(self, local: Iterable[Digits]) -> Layout:
         """Other local dimensions."""
-        return Layout(tuple(local), self.axes)
+        return Layout(tuple(local), self.axes, self.tables)
 
 
 class View(NamedTuple):
@@ -162,7 +173,7 @@ def gathered(layout: Layout, dim: int, axes: Sequence[int]) -> Layout:
     local[dim] = digits((*moved, *local[dim]))
     for axis in axes:
         left[axis] = repeated(size_of(layout.axes[axis]))
-    return Layout(tuple(local), tuple(left))
+    return Layout(tuple(local), tuple(left), layout.tables)
 
 
 def scattered(layout: Layout, dim: int, axes: Sequence[int]) -> Layout:
@@ -177,7 +188,7 @@ def scattered(layout: Layout, dim: int, axes: Sequence[int]) -> Layout:
         if any(digit.dim != REPEATED for digit in left[axis]):
             raise Unreadable("a slice by a coordinate that the value depends on")
         left[axis], rest = _parted(rest, size)
-    return Layout(tuple(local), tuple(left))
+    return Layout(tuple(local), tuple(left), layout.tables)
 
 
 def _parted(items: list[Digit], size: int) -> tuple[Digits, list[Digit]]:

@@ -21,6 +21,7 @@ from partir.verify.align import Equation
 from partir.verify.layout import Digit, Layout, Unreadable, View, depends_on
 from partir.verify.machine import Machine, control
 from partir.verify.reductions import reduced_over_axes
+from partir.verify.spread import same
 from partir.verify.sums import PART
 from partir.verify.terms import Term
 from partir.verify.tiles import possible, shown
@@ -115,7 +116,7 @@ class _Guess:
         if self.parts:
             shape = [1] * len(found.layout.local)
             found = reduced_over_axes(machine, "sum", found, self.parts, shape)
-        return found == shown(self.tile, source)
+        return same(found, shown(self.tile, source))
 
 
 def _later(items: tuple[Digit, ...], count: int) -> tuple[Digit, ...]:

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from partir.ir.core import Op, Program, Region, Signature
 from partir.ir.types import TensorType
 from partir.verify.align import Alignment, Equation
 from partir.verify.classes import Classes
+from partir.verify.concrete import computed
 from partir.verify.equations import equation_of
 from partir.verify.layout import Layout, Unreadable, View, repeated
+from partir.verify.pins import settled
+from partir.verify.plans import Plan, make_plan
 from partir.verify.sums import times
-from partir.verify.terms import Ref, Term, numbered
+from partir.verify.terms import Ref, Term
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,7 @@ class Passed(Unreadable):
         self.unknown = unknown
 
 
+_SLIPS = (ArithmeticError, AssertionError, LookupError, TypeError, ValueError)
 Known = View | Unknown
 Handler = Callable[["Machine", Op, tuple[View, ...]], Sequence[View]]
 HANDLERS: dict[str, Handler] = {}
@@ -69,17 +73,6 @@ def mover(name: str) -> Callable[[Mover], Mover]:
     return keep
 
 
-class _Plan(NamedTuple):
-    """An equation on operands laid out in one way: all but the classes."""
-
-    dims: tuple[tuple[tuple[int, ...], ...], ...]
-    sizes: tuple[int, ...]
-    free: tuple[int, ...]
-    specials: tuple[Any, ...]
-    results: tuple[tuple[Layout, tuple[int, ...]], ...]
-    repeats: int
-
-
 @dataclass
 class Machine:
     """What is known of a program's values; `names` and `sizes` are the mesh's axes."""
@@ -92,7 +85,7 @@ class Machine:
     origins: dict[int, int] = field(default_factory=dict)  # first op of a class
     loops: list[Any] = field(default_factory=list)
     env: dict[int, Known] = field(default_factory=dict)
-    _plans: dict[Any, _Plan] = field(default_factory=dict)
+    _plans: dict[Any, Plan] = field(default_factory=dict)
     _moved: dict[tuple[Signature, Layout], Layout] = field(default_factory=dict)
     _alone: dict[Signature, Sequence[View]] = field(default_factory=dict)
     _alignments: dict[Any, Alignment] = field(default_factory=dict)
@@ -124,14 +117,29 @@ class Machine:
             if op.kind in _CONTROL:
                 _CONTROL[op.kind](self, index, op)
                 return
-            made = self.results(op, self.read(op.operands))
+            if any(0 in type_.shape for type_ in op.signature.results):
+                made = [self.empty(type_) for type_ in op.signature.results]
+            else:
+                views = self.results(op, self.read(op.operands))
+                made = [settled(self.classes, view) for view in views]
         except Unreadable as error:
             first = error.unknown if isinstance(error, Passed) else None
             made = [first or Unknown(index, str(error))] * len(op.results)
+        except _SLIPS as error:  # not to have read an op is no reason to stop
+            reason = f"{op.signature.name} can't be read: {error!r}"
+            made = [Unknown(index, reason)] * len(op.results)
         self.env.update(zip(op.results, made, strict=True))
         for view in made:
             if isinstance(view, View):
                 self.origins.setdefault(view.node, index)
+
+    def empty(self, type_: TensorType) -> View:
+        """A value without elements: there is one of each type."""
+        if 0 not in type_.shape:
+            raise Unreadable("an op that makes values with and without elements")
+        node = self.classes.of(Term("nothing", (), (), (), (), dtype=type_.dtype))
+        local = tuple(repeated(size) for size in type_.shape)
+        return View(node, Layout(local, self.alone))
 
     def results(self, op: Op, views: list[View]) -> Sequence[View]:
         """What an op makes of views; what depends on no class is computed once."""
@@ -144,6 +152,10 @@ class Machine:
             if layout is None:
                 layout = self._moved[key] = MOVERS[kind](signature, view.layout)
             return (View(view.node, layout),)
+        if any(view.layout.tables for view in views):
+            known = computed(self, op, views)
+            if known is not None:
+                return known
         run = HANDLERS.get(kind)
         if run is None:
             return self.by_equation(op, views)
@@ -202,12 +214,13 @@ class Machine:
         layouts: tuple[Layout, ...],
         types: Sequence[TensorType],
         swapped: bool,
-    ) -> _Plan:
+    ) -> Plan:
         """An equation on these layouts, made once."""
         key = (equation, layouts, swapped)
         found = self._plans.get(key)
         if found is None:
-            found = self._plans[key] = _make_plan(equation, layouts, types, swapped)
+            asked = equation.swapped() if swapped else equation
+            found = self._plans[key] = make_plan(self.classes, asked, layouts, types)
         return found
 
     def aligned(
@@ -244,28 +257,6 @@ def control(*names: str) -> Callable[[Any], Any]:
         return run
 
     return keep
-
-
-def _make_plan(
-    equation: Equation,
-    layouts: Sequence[Layout],
-    types: Sequence[TensorType],
-    swapped: bool,
-) -> _Plan:
-    if swapped:
-        equation = equation.swapped()
-    if not layouts:
-        raise Unreadable("an op without operands")
-    aligned = Alignment(equation, layouts)
-    made = numbered(aligned.refs, aligned.use)
-    where, free = made.where(), len(made.free)
-    results = tuple(
-        aligned.result(number, type_.shape, where, free)
-        for number, type_ in enumerate(types)
-    )
-    return _Plan(
-        made.dims, made.sizes, made.free, made.specials, results, aligned.repeats()
-    )
 
 
 def _swaps(

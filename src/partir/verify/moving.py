@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from partir.ir.attributes import CONSTRAINT, ints
 from partir.ir.core import Op, Signature
-from partir.verify.counting import count
+from partir.verify.counting import as_float, count
 from partir.verify.layout import (
     Digit,
     Layout,
@@ -71,11 +71,10 @@ def _iota(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
     (type_,) = op.signature.results
     dim = int(op.signature.attrs["iota_dimension"].split()[0])
     size = type_.shape[dim]
-    if type_.dtype[0] in "iu":
-        node = count(machine.classes, 0, ((1, size),), type_.dtype)
-    else:
-        term = Term("iota", "", (), (), (), new=(size,), dtype=type_.dtype)
-        node = machine.classes.of(term)
+    whole = type_.dtype[0] in "iu"
+    node = count(machine.classes, 0, ((1, size),), type_.dtype if whole else "i64")
+    if not whole:
+        node = as_float(machine.classes, node, type_.dtype)
     local = [repeated(n) for n in type_.shape]
     local[dim] = digits((Digit(0, 1, size),))
     return [View(node, Layout(tuple(local), machine.alone))]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from partir.ir.core import Op
 from partir.verify.classes import Classes
-from partir.verify.counting import choose
 from partir.verify.layout import View
 from partir.verify.machine import Machine, handler
 from partir.verify.terms import Ref, Term
@@ -67,9 +66,8 @@ def _width(dtype: str) -> int:
     return int(dtype.lstrip("bfiu"))
 
 
-@handler("select")
-def _select(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
-    made = choose(machine, op, views)
+def ordered(machine: Machine, made: list[View]) -> list[View]:
+    """Choices, those that are ``order(x)`` as such."""
     found = [_ordered(machine.classes, view.node) for view in made]
     return [
         view if node is None else View(node, view.layout)

@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import partir.verify.collectives
 import partir.verify.counting
+import partir.verify.cutting
 import partir.verify.loops
 import partir.verify.moving
 import partir.verify.ordering
 import partir.verify.reductions
-import partir.verify.slicing  # noqa: F401  (handlers register themselves)
+import partir.verify.windows  # noqa: F401  (handlers register themselves)
 from partir.errors import VerificationError
 from partir.frontend.device_local import read_device_local
 from partir.ir.core import Program
 from partir.ir.garbage import collection_paused
 from partir.ir.types import TensorType
 from partir.mesh import Mesh
-from partir.verify.blame import blamed, described, layout_text, part_of
+from partir.verify.blame import (
+    blamed,
+    described,
+    difference,
+    layout_text,
+    part_of,
+)
 from partir.verify.classes import Classes
+from partir.verify.excerpt import excerpt
+from partir.verify.joins import moved
 from partir.verify.layout import Digit, Layout, Unreadable, View, size_of
 from partir.verify.machine import Known, Machine, Unknown
+from partir.verify.spread import same
 from partir.verify.terms import Term
-from partir.verify.tiles import shown, tiled
+from partir.verify.tiles import is_even, rows_of_tiles, shown, tile_shape, tiled
 
 _SHOWN = 5
 Tilings = Sequence[Sequence[Sequence[str]]]  # per value and dimension, its axes
@@ -33,12 +42,19 @@ Tilings = Sequence[Sequence[Sequence[str]]]  # per value and dimension, its axes
 
 @dataclass(frozen=True)
 class NotProved:
-    """A result that is not proved: why, and whether it is certainly wrong."""
+    """A result that is not proved: why, where, and whether it is certainly wrong.
+
+    `op` is the first op that computes something else than the source, or that can't be
+    read, `where` the user's line; `module` the smallest part of the program that shows
+    it, which parses by itself.
+    """
 
     result: str
     reason: str
     where: str = ""
     disproved: bool = False
+    op: str = ""
+    module: str = ""
 
     def __str__(self) -> str:
         """As errors show it."""
@@ -79,7 +95,8 @@ class Proof:
         worst = (*self.disproved, *self.not_proved)[0]
         others = len(self.not_proved) - 1
         rest = f", and {others} more results" if others else ""
-        raise VerificationError(f"{worst}{rest}")
+        part = f"\nThe part that shows it:\n{worst.module}" if worst.module else ""
+        raise VerificationError(f"{worst}{rest}{part}")
 
 
 @collection_paused
@@ -116,39 +133,29 @@ def compare(
     for value, number, tiling in zip(
         local.body.arguments, source.body.arguments, in_tilings, strict=True
     ):
-        given = _tile(wanted.env[number], source.types[number], tiling, mesh)
+        given = _tile(machine, wanted.env[number], source.types[number], tiling, mesh)
         machine.env[value] = _of_type(given, local.types[value], source.types[number])
     machine.run(local.body)
     proved, failed = [], []
     for port, value, tiling in zip(
         source.results, local.body.results, out_tilings, strict=True
     ):
-        want = _tile(wanted.env[port.value], source.types[port.value], tiling, mesh)
-        found = _compared(machine, port.name, want, machine.env[value])
-        if _empty(source.types[port.value], local.types[value], tiling, mesh):
-            found = None
+        whole = wanted.env[port.value]
+        want = _tile(machine, whole, source.types[port.value], tiling, mesh)
+        found = _compared(machine, port.name, want, machine.env[value], value)
         proved += [port.name] if found is None else []
         failed += [found] if found is not None else []
     seconds = time.perf_counter() - begin
     return Proof(tuple(proved), tuple(failed), seconds)
 
 
-def _empty(
-    whole: TensorType, part: TensorType, tiling: Sequence[Sequence[str]], mesh: Mesh
-) -> bool:
-    """Whether a result has no elements, and so nothing to prove but its type."""
-    if 0 not in whole.shape or whole.dtype != part.dtype:
-        return False
-    over = [math.prod(mesh[axis] for axis in axes) for axes in tiling]
-    over += [1] * (len(whole.shape) - len(over))
-    sizes = zip(whole.shape, part.shape, over, strict=True)
-    return all(size == -(-full // parts) for full, size, parts in sizes)
-
-
 def _run_source(classes: Classes, source: Program) -> Machine:
     machine = Machine(classes, source)
     for number, value in enumerate(source.body.arguments):
         type_ = source.types[value]
+        if 0 in type_.shape:
+            machine.env[value] = machine.empty(type_)
+            continue
         sizes = tuple(size for size in type_.shape if size > 1)
         term = Term("argument", number, (), (), (), new=sizes, dtype=type_.dtype)
         numbers = iter(range(len(sizes)))
@@ -170,17 +177,37 @@ def _check_counts(source: Program, local: Program) -> None:
 
 
 def _tile(
-    known: Known, type_: TensorType, tiling: Sequence[Sequence[str]], mesh: Mesh
+    machine: Machine,
+    known: Known,
+    type_: TensorType,
+    tiling: Sequence[Sequence[str]],
+    mesh: Mesh,
 ) -> Known:
     """A whole value as the devices hold it."""
     if isinstance(known, Unknown):
         return known
+    sizes = tuple(mesh.axes.values())
     numbers = [[mesh.names.index(axis) for axis in axes] for axes in tiling]
+    if 0 in type_.shape:
+        return machine.empty(type_.with_shape(tile_shape(type_.shape, numbers, sizes)))
     try:
-        tile = tiled(type_.shape, numbers, tuple(mesh.axes.values()))
-        return shown(tile, known)
+        if is_even(type_.shape, numbers, sizes):
+            return shown(tiled(type_.shape, numbers, sizes), known)
+        return _uneven(machine, known, numbers)
     except Unreadable as error:
         return Unknown(None, str(error))
+
+
+def _uneven(machine: Machine, whole: View, tiling: Sequence[Sequence[int]]) -> View:
+    """Tiles of which the last are short: what lies behind their end is not known."""
+    layout = whole.layout
+    view = View(whole.node, Layout(layout.local, machine.alone, layout.tables))
+    for dim, axes in enumerate(tiling):
+        size = size_of(layout.local[dim])
+        if axes:
+            at = rows_of_tiles(size, axes, machine.sizes, dim, len(layout.local))
+            view = moved(machine, view, dim, at, at.shape[len(machine.sizes) + dim])
+    return view
 
 
 def _of_type(known: Known, local: TensorType, whole: TensorType) -> Known:
@@ -194,36 +221,41 @@ def _of_type(known: Known, local: TensorType, whole: TensorType) -> Known:
 
 
 def _compared(
-    machine: Machine, name: str, want: Known, have: Known
+    machine: Machine, name: str, want: Known, have: Known, value: int
 ) -> NotProved | None:
     if isinstance(want, Unknown):
         return NotProved(name, f"source: {want.reason}")
     if isinstance(have, Unknown):
-        op = None if have.op is None else machine.program.ops[have.op]
-        return NotProved(name, have.reason, str(op.location) if op else "")
-    if want == have:
+        return _told(machine, NotProved(name, have.reason), have.op)
+    if same(have, want):
         return None
-    if want.node == have.node:
+    if want.node == have.node and not (want.layout.tables or have.layout.tables):
         text = "is laid out as {}, should be {}".format(
             *(layout_text(machine, view) for view in (have, want))
         )
-        return NotProved(name, text, disproved=True)
+        found = NotProved(name, text, disproved=True)
+        return _told(machine, found, machine.program.producers.get(value))
     part = part_of(machine, have)
-    if part is not None and part.whole == want:
+    if part is not None and same(part.whole, want):
+        what = described(machine.classes.terms[part.whole.node])
         axes = ", ".join(part.axes)
-        text = f"is a part of a {part.monoid} over {axes}, should be the whole"
-        return NotProved(name, text, _place(machine, have.node), disproved=True)
-    return _other_class(machine, name, have)
-
-
-def _place(machine: Machine, node: int) -> str:
-    """The user's line where a class was first made."""
-    op = machine.origins.get(node)
-    return "" if op is None else str(machine.program.ops[op].location)
-
-
-def _other_class(machine: Machine, name: str, have: View) -> NotProved:
-    """The op from which on the device-local program computes something else."""
+        text = f"is a partial {part.monoid} over {axes} of {what}, should be the whole"
+        found = NotProved(name, text, disproved=True)
+        return _told(machine, found, machine.origins.get(have.node))
     node, _ = blamed(machine, have.node)
-    found = described(machine.classes.terms[node])
-    return NotProved(name, f"the source has no {found}", _place(machine, node))
+    op = machine.origins.get(node)
+    text = f"the source has no {described(machine.classes.terms[node])}"
+    if op is not None:
+        text = difference(machine, machine.program.ops[op])
+    return _told(machine, NotProved(name, text), op)
+
+
+def _told(machine: Machine, found: NotProved, op: int | None) -> NotProved:
+    """With the op, the user's line, and the part of the program that shows it."""
+    if op is None:
+        return found
+    made = machine.program.ops[op]
+    module = excerpt(machine, made.results[0]) if made.results else ""
+    return replace(
+        found, where=str(made.location), op=str(made.signature), module=module
+    )

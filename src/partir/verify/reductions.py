@@ -8,9 +8,12 @@ from partir.ir.attributes import ints
 from partir.ir.core import Op
 from partir.ir.types import TensorType, tensor
 from partir.verify.align import Equation
+from partir.verify.components import components, show, tied
 from partir.verify.layout import Unreadable, View
 from partir.verify.machine import Machine, handler
 from partir.verify.monoids import OPS, monoid_of
+from partir.verify.pins import settled
+from partir.verify.rows import Table
 from partir.verify.sums import Reduction, reduce, repeated_often, starts_reduction
 
 
@@ -25,15 +28,34 @@ def reduced(
     """A value reduced over local dimensions that are not kept, and over axes."""
     rank = len(view.layout.local)
     aligned = machine.aligned([view.layout], rank, kept, frozenset(axes))
-    (dims,) = aligned.refs
-    sizes = {v: aligned.use.sizes[v] for dim in dims for v in dim}
-    what = Reduction(monoid, view.node, dims, sizes, aligned.bound, bool(axes))
-    made = reduce(machine.classes, what)
-    found = repeated_often(machine.classes, made, monoid, aligned.repeats())
+    classes = machine.classes
+    parts = components([view.layout], aligned.refs, aligned.use)
+    own = [p.sizes[0] if len(p.mentions) == 1 else p.size for p in parts]
+    (dims,), use = tied(aligned.refs, aligned.use, parts, own)
+    sizes = {v: use.sizes[v] for dim in dims for v in dim}
+    rows = {part.variable: part.rows for part in parts if part.bound}
+    bound = aligned.bound | rows.keys()
+    what = Reduction(monoid, view.node, dims, sizes, bound, bool(axes), rows)
+    made = reduce(classes, what)
+    found = repeated_often(classes, made, monoid, aligned.repeats())
     if found is None:
         raise Unreadable(f"a {monoid} of equal values")
-    layout, _ = aligned.result(0, shape, found.where, 0)
-    return View(found.node, layout)
+    where, tables = dict(found.where), dict[int, Table]()
+    rows = {
+        p.variable: classes.rows.tuples(p.columns[:, 0]) for p in parts if not p.bound
+    }
+    rows.update(found.rows)
+    of_class = classes.terms[found.node].dims
+    for part in parts:
+        held = rows.pop(part.variable, None)
+        if held is not None:
+            size = of_class[where[part.variable][0]]
+            show(part, held, size, aligned.use, where, tables)
+    for variable, held in rows.items():  # no place tells these apart
+        dim = where[variable][0]
+        tables[dim] = Table(held, of_class[dim])
+    layout, _ = aligned.result(0, shape, where, 0, tables)
+    return settled(classes, View(found.node, layout))
 
 
 @handler("reduce")

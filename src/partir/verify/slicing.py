@@ -8,7 +8,6 @@ from partir.ir.core import Op
 from partir.ir.types import tensor
 from partir.verify.align import Equation
 from partir.verify.counting import read_count
-from partir.verify.equations.indexing import kept_starts
 from partir.verify.layout import (
     REPEATED,
     Digits,
@@ -21,8 +20,7 @@ from partir.verify.layout import (
     size_of,
     split_off,
 )
-from partir.verify.machine import Machine, handler
-from partir.verify.terms import Term
+from partir.verify.machine import Machine
 
 
 def _is_repeated(items: Digits) -> bool:
@@ -56,8 +54,7 @@ def _applied(
     return made
 
 
-@handler("dynamic_slice")
-def _dynamic_slice(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
+def dynamic_slice(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
     """Static where the start is a number, a tile where it is a device's place."""
     value, *starts = views
     sizes = op.signature.results[0].shape
@@ -94,7 +91,7 @@ def _read_at(
     if whole == size or _is_repeated(held):
         return cut(machine, value, dim, 0, size)
     term = machine.term(start)
-    read = read_count(term)
+    read = None if start.layout.tables else read_count(term)
     if read is None:
         return None
     first, steps = read
@@ -128,36 +125,4 @@ def _tile(value: View, dim: int, size: int, start: Layout) -> View | None:
     except Unreadable:
         return None
     local[dim] = digits(inner)
-    return View(value.node, Layout(tuple(local), tuple(axes)))
-
-
-@handler("dynamic_update_slice")
-def _update(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
-    """Starts of dimensions that are replaced whole do not count."""
-    kept = kept_starts(op.signature)
-    if len(kept) == 2:
-        return [views[1]]
-    return machine.by_equation(op, tuple(views[n] for n in kept))
-
-
-@handler("slice")
-def _slice(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
-    """What repeats still does."""
-    (view,) = views
-    shape = op.signature.results[0].shape
-    local = list(view.layout.local)
-    for dim, held in enumerate(local):
-        if _is_repeated(held):
-            local[dim] = repeated(shape[dim])
-    view = View(view.node, view.layout.with_local(local))
-    before = op.signature.operands[0].shape
-    if all(_is_repeated(held) or before[d] == shape[d] for d, held in enumerate(local)):
-        return [view]
-    if view.layout != views[0].layout:
-        raise Unreadable("a slice of what repeats in part")
-    return machine.by_equation(op, views)
-
-
-def constant_term(term: Term) -> bool:
-    """Whether a class is one number."""
-    return term.kind in ("constant", "affine") and not term.dims
+    return View(value.node, Layout(tuple(local), tuple(axes), layout.tables))

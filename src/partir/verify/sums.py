@@ -8,12 +8,17 @@ it is what the source computes; else the sum is moved inwards, past ops that are
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from partir.verify.classes import Classes, Made, inside
+import numpy as np
+
+from partir.verify.classes import NO_ROWS, Classes, Made, inside
+from partir.verify.layout import Unreadable
 from partir.verify.linear import Step, step_past
 from partir.verify.monoids import is_identity
+from partir.verify.pins import AT, settled_rows
+from partir.verify.rows import BAG, DROPPED, GARBAGE, OPEN, Rows, filled
 from partir.verify.terms import (
     BOUND,
     FREE,
@@ -40,6 +45,7 @@ class Reduction(NamedTuple):
     sizes: Mapping[Variable, int]
     bound: frozenset[Variable]
     moves: bool = True  # inwards, past what is linear
+    rows: Mapping[Variable, Rows] = NO_ROWS  # of bound variables, if not all, once each
 
     @property
     def used(self) -> frozenset[Variable]:
@@ -52,21 +58,115 @@ def reduce(classes: Classes, what: Reduction) -> Made:
     used = what.used
     if not used:
         return Made(what.node, where_of(what.dims, what.sizes))
+    what = dropped(classes, what)
     term = classes.terms[what.node]
+    if term.kind == AT:
+        return _inside_pins(classes, term, what)
+    if (alone := single(classes, what)) is not None:
+        return alone
+    if any((rows < GARBAGE).any() for rows in what.rows.values()):
+        return _plain(classes, term, what)
     if term.kind == TIMES:
         (ref,) = term.refs
         inner = reduce(classes, what._replace(node=ref.node))
-        return Made(times(classes, inner.node, int(str(term.attrs))), inner.where)
-    if term.kind == PART and (whole := _whole(term, what)) is not None:
+        return inner._replace(node=times(classes, inner.node, int(str(term.attrs))))
+    if (
+        term.kind == PART
+        and not what.rows
+        and (whole := _whole(term, what)) is not None
+    ):
         return whole
     direct = _bind(classes, term, what)
-    if direct is not None and classes.in_source(direct.node):
+    if direct is not None and in_source(classes, direct):
         return direct
     if what.moves and (direct is None or what.monoid == "sum"):
         pushed = _push(classes, term, what)
-        if pushed is not None and (direct is None or classes.in_source(pushed.node)):
+        if pushed is not None and (direct is None or in_source(classes, pushed)):
             return pushed
     return direct or _plain(classes, term, what)
+
+
+def _inside_pins(classes: Classes, term: Term, what: Reduction) -> Made:
+    """A class at some rows: what it is a part of, reduced, at the same rows."""
+    (ref,), dims = term.refs, iter(what.dims)
+    names = {dim: ("pin", what.node, dim) for dim, _ in term.attrs}
+    whole = tuple(
+        next(dims) if held else (names[dim],) for dim, held in enumerate(ref.dims)
+    )
+    sizes = dict(what.sizes)
+    for dim, name in names.items():
+        sizes[name] = classes.terms[ref.node].dims[dim]
+    made = reduce(classes, what._replace(node=ref.node, dims=whole, sizes=sizes))
+    pins = {names[dim]: np.array([row]) for dim, row in term.attrs}
+    return settled_rows(
+        classes, made._replace(rows={**made.rows, **pins}), {*names.values()}
+    )
+
+
+def in_source(classes: Classes, made: Made) -> bool:
+    """Whether the source has a class, and these rows of it."""
+    return classes.in_source(made.node) and all(
+        map(classes.rows.in_source, made.rows.values())
+    )
+
+
+def is_zero(classes: Classes, node: int) -> bool:
+    """Whether a class is the number zero, whatever its type."""
+    term = classes.terms[node]
+    if term.kind in ("stablehlo.convert", "stablehlo.negate"):
+        return is_zero(classes, term.refs[0].node)
+    return starts_reduction("sum", term)
+
+
+def dropped(classes: Classes, what: Reduction) -> Reduction:
+    """Without the numbers in place of rows that do not count."""
+    found = {}
+    for variable, rows in what.rows.items():
+        for code in np.unique(rows[rows < GARBAGE]):
+            if counts_nothing(classes, what.monoid, filled(int(code))):
+                rows = np.where(rows == code, DROPPED, rows)
+        found[variable] = rows
+    return what._replace(rows=found) if found else what
+
+
+def counts_nothing(classes: Classes, monoid: str, node: int) -> bool:
+    """Whether a class is the number that a reduction starts from."""
+    if monoid == "sum":
+        return is_zero(classes, node)
+    return starts_reduction(monoid, classes.terms[node])
+
+
+def single(classes: Classes, what: Reduction) -> Made | None:
+    """A reduction of one row is that row."""
+    if len(what.used) != 1 or not what.used <= what.rows.keys():
+        return None
+    (variable,) = what.used
+    rows = what.rows[variable]
+    counted = rows != DROPPED
+    if (counted.sum(-1) != 1).any():
+        return None
+    made = np.where(counted, rows, GARBAGE - DROPPED).max(-1)
+    return Made(what.node, where_of(what.dims, what.sizes), {variable: made})
+
+
+def rows_inside(
+    classes: Classes, what: Reduction, refs: Sequence[tuple[int, Dims]]
+) -> list[dict[Variable, Rows]] | None:
+    """For each operand the rows that bound variables stand for there."""
+    found: list[dict[Variable, Rows]] = [{} for _ in refs]
+    for variable in what.used & what.rows.keys():
+        mentions = [
+            place
+            for place, (_, dims) in enumerate(refs)
+            for dim in dims
+            if variable in dim
+        ]
+        if len({*mentions}) != len(mentions):
+            return None
+        columns = classes.rows.columns(what.rows[variable], len(mentions))
+        for number, place in enumerate(mentions):
+            found[place][variable] = columns[..., number]
+    return found
 
 
 def times(classes: Classes, node: int, count: int) -> int:
@@ -91,7 +191,7 @@ def repeated_often(
         return made
     if monoid != "sum":
         return None
-    return Made(times(classes, made.node, count), made.where)
+    return made._replace(node=times(classes, made.node, count))
 
 
 def _whole(term: Term, what: Reduction) -> Made | None:
@@ -109,6 +209,40 @@ def _use_within(what: Reduction, own: Use) -> Use:
     return Use(sizes, {**roles, **own.roles}, own.specials)
 
 
+def _closed(
+    classes: Classes, what: Reduction, use: Use, refs: Sequence[tuple[int, Dims]]
+) -> tuple[Use, dict[Variable, Rows]]:
+    """Bound variables with rows of their own: free ones that stand for bags.
+
+    If all rows are in each bag, once, the variable is bound like any other.
+    """
+    sizes, roles, found = dict(use.sizes), dict(use.roles), {}
+    for variable in what.used & what.rows.keys():
+        rows = what.rows[variable]
+        is_bag = what.sizes[variable] == BAG
+        made = classes.rows.union(rows) if is_bag else classes.rows.bags(rows)
+        sizes[variable], roles[variable] = BAG, FREE
+        size = size_within(classes, refs, variable)
+        if size > 0 and classes.rows.complete(made, size):
+            sizes[variable], roles[variable] = size, BOUND
+        else:
+            found[variable] = made
+    return Use(sizes, roles, use.specials), found
+
+
+def size_within(
+    classes: Classes, refs: Sequence[tuple[int, Dims]], variable: Variable
+) -> int:
+    """How many rows the dimensions have that a variable runs along, if all as many."""
+    found = {
+        classes.terms[node].dims[number]
+        for node, dims in refs
+        for number, dim in enumerate(dims)
+        if variable in dim
+    }
+    return found.pop() if len(found) == 1 else OPEN
+
+
 def _bind(classes: Classes, term: Term, what: Reduction) -> Made | None:
     """Bound in the reduction or product that made the class, if one did."""
     free = len(term.free)
@@ -116,9 +250,10 @@ def _bind(classes: Classes, term: Term, what: Reduction) -> Made | None:
     if in_new or not _binds(classes, term, what.monoid):
         return None
     refs, own = inside(term, what.dims, (what.node, "inside"))
-    use = _use_within(what, own)
+    use, rows = _closed(classes, what, _use_within(what, own), refs)
     commutes = term.kind == "stablehlo.dot_general"
-    return classes.make(term, refs, use, what.dims[free:], commutes)
+    made = classes.make(term, refs, use, what.dims[free:], commutes)
+    return made._replace(rows=rows)
 
 
 def _binds(classes: Classes, term: Term, monoid: str) -> bool:
@@ -148,8 +283,11 @@ def starts_reduction(monoid: str, term: Term) -> bool:
 
 def _plain(classes: Classes, term: Term, what: Reduction) -> Made:
     like = Term(REDUCE, what.monoid, (), (), (), dtype=term.dtype)
+    refs = [(what.node, what.dims)]
     use = _use_within(what, Use({}, {}))
-    return classes.make(like, [(what.node, what.dims)], use)
+    read = {v: max(size, OPEN) for v, size in use.sizes.items()}  # bags as they are
+    use, rows = _closed(classes, what, use._replace(sizes=read), refs)
+    return classes.make(like, refs, use)._replace(rows=rows)
 
 
 def _push(classes: Classes, term: Term, what: Reduction) -> Made | None:
@@ -157,46 +295,96 @@ def _push(classes: Classes, term: Term, what: Reduction) -> Made | None:
     free = len(term.free)
     if any(v in what.bound for dim in what.dims[free:] for v in dim):
         return None
+    if any(what.sizes[v] == BAG for v in what.used):
+        return None
     refs, own = inside(term, what.dims, (what.node, "inside"))
     used = what.used
     depends = [any(v in used for dim in dims for v in dim) for _, dims in refs]
     step = step_past(classes, term, what.monoid, depends)
-    if step is None:
+    columns = None if step is None else rows_inside(classes, what, refs)
+    if step is None or columns is None:
         return None
     use = _use_within(what, own)
-    made = []
-    for (node, dims), goes in zip(refs, step.into, strict=True):
-        made.append(_inner(classes, what, use, node, dims) if goes else (node, dims))
+    made: list[Made] = []
+    for place, ((node, dims), goes) in enumerate(zip(refs, step.into, strict=True)):
+        one = Made(node, where_of(dims, use.sizes))
+        if goes:
+            one = _inner(classes, what, use, node, dims, columns[place])
+        made.append(one)
     return _rebuilt(classes, step, term, made, use, what)
 
 
 def _inner(
-    classes: Classes, what: Reduction, use: Use, node: int, dims: Dims
-) -> tuple[int, Dims]:
+    classes: Classes,
+    what: Reduction,
+    use: Use,
+    node: int,
+    dims: Dims,
+    rows: Mapping[Variable, Rows],
+) -> Made:
     """An operand, reduced."""
     sizes = {v: use.sizes[v] for dim in dims for v in dim}
+    for dim, own in zip(dims, classes.terms[node].dims, strict=True):
+        if len(dim) == 1 and (own <= OPEN or dim[0] in rows):
+            sizes[dim[0]] = own
     used = what.used
     missing = used - frozenset(sizes)
-    inner = reduce(classes, Reduction(what.monoid, node, dims, sizes, used))
+    inner = reduce(classes, Reduction(what.monoid, node, dims, sizes, used, rows=rows))
     for variable in missing:
-        found = repeated_often(classes, inner, what.monoid, what.sizes[variable])
+        count = _counted(what, variable)
+        found = repeated_often(classes, inner, what.monoid, count)
         assert found is not None, what.monoid
         inner = found
-    where = {v: at for v, at in inner.where.items() if v not in used}
-    return inner.node, dims_of(where, len(classes.terms[inner.node].dims))
+    where = {v: at for v, at in inner.where.items() if v not in used or v in inner.rows}
+    return Made(inner.node, where, inner.rows)
+
+
+def _counted(what: Reduction, variable: Variable) -> int:
+    """How often a reduction over a variable counts what does not depend on it."""
+    if variable not in what.rows:
+        return what.sizes[variable]
+    counts = (what.rows[variable] != DROPPED).sum(-1)
+    if (counts != counts[0]).any():
+        raise Unreadable("a sum of equal values, on some devices of more")
+    return int(counts[0])
 
 
 def _rebuilt(
     classes: Classes,
     step: Step,
     term: Term,
-    refs: list[tuple[int, Dims]],
+    made: list[Made],
     use: Use,
     what: Reduction,
 ) -> Made:
-    used = what.used
-    kept = {v: role for v, role in use.roles.items() if v not in used}
-    use = Use(use.sizes, kept, use.specials)
-    return classes.make(
-        term, refs, use, what.dims[len(term.free) :], commutes=step.commutes
+    made = [_apart(classes, one, what.used) for one in made]
+    if step.commutes:
+        made = sorted(made, key=_node)
+    refs = [
+        (one.node, dims_of(one.where, len(classes.terms[one.node].dims)))
+        for one in made
+    ]
+    columns: dict[Variable, list[Rows]] = {}
+    for one in made:
+        for variable, held in one.rows.items():
+            columns.setdefault(variable, []).append(held)
+    rows = {v: classes.rows.tuples(np.stack(c, -1)) for v, c in columns.items()}
+    sizes = dict(use.sizes)
+    roles = {v: role for v, role in use.roles.items() if v not in what.used}
+    for variable in rows:
+        roles[variable] = FREE
+        sizes[variable] = max(size_within(classes, refs, variable), OPEN)
+    found = classes.make(
+        term, refs, Use(sizes, roles, use.specials), what.dims[len(term.free) :]
     )
+    return found._replace(rows=rows)
+
+
+def _apart(classes: Classes, made: Made, used: frozenset[Variable]) -> Made:
+    """Without variables whose rows no place tells apart any more."""
+    alone = {v for v, rows in made.rows.items() if v in used and rows.size == 1}
+    return settled_rows(classes, made, alone)
+
+
+def _node(made: Made) -> int:
+    return made.node

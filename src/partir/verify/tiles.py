@@ -6,6 +6,8 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from partir.verify.layout import (
     REPEATED,
     Digit,
@@ -17,6 +19,7 @@ from partir.verify.layout import (
     repeated,
     split_off,
 )
+from partir.verify.rows import GARBAGE, Rows
 
 Tiling = Sequence[Sequence[int]]  # per dimension, the mesh axes that tile it
 
@@ -37,12 +40,53 @@ def tiled(shape: Sequence[int], tiling: Tiling, sizes: Sequence[int]) -> Layout:
     return Layout(tuple(local), tuple(axes))
 
 
+def is_even(shape: Sequence[int], tiling: Tiling, sizes: Sequence[int]) -> bool:
+    """Whether all tiles are equally large."""
+    return all(
+        shape[dim] % math.prod(sizes[axis] for axis in axes) == 0
+        for dim, axes in enumerate(tiling)
+    )
+
+
+def tile_shape(
+    shape: Sequence[int], tiling: Tiling, sizes: Sequence[int]
+) -> tuple[int, ...]:
+    """The shape of a tile, as large as the largest."""
+    made = list(shape)
+    for dim, axes in enumerate(tiling):
+        for axis in axes:
+            made[dim] = -(-made[dim] // sizes[axis])
+    return tuple(made)
+
+
+def rows_of_tiles(
+    size: int, over: Sequence[int], sizes: Sequence[int], dim: int, rank: int
+) -> Rows:
+    """Rows of a dimension cut by axes, level by level; `GARBAGE` behind its end."""
+    shape = (*sizes, *(1 for _ in range(rank)))
+    start = np.zeros((1,) * len(shape), np.int64)
+    length = np.full((1,) * len(shape), size, np.int64)
+    tile = size
+    for axis in over:
+        tile = -(-tile // sizes[axis])
+        place = np.arange(sizes[axis])
+        wide = [1] * len(shape)
+        wide[axis] = sizes[axis]
+        before = place.reshape(wide) * tile
+        start = start + before
+        length = np.clip(length - before, 0, tile)
+    wide = [1] * len(shape)
+    wide[len(sizes) + dim] = tile
+    row = np.arange(tile).reshape(wide)
+    return np.where(row < length, start + row, GARBAGE)
+
+
 def shown(tile: Layout, whole: View) -> View:
     """A tile of a tensor that is known as a whole: the class that the tile shows."""
     source = whole.layout.local
     local = tuple(_looked_up(items, source) for items in tile.local)
     axes = tuple(_looked_up(items, source) for items in tile.axes)
-    return View(whole.node, Layout(local, axes))
+    return View(whole.node, Layout(local, axes, whole.layout.tables))
 
 
 def _looked_up(items: Digits, source: tuple[Digits, ...]) -> Digits:

@@ -42,7 +42,7 @@ def _convolution(signature: Signature) -> Equation:
     With groups, features and batch are special as well.
     """
     attrs = signature.attrs
-    order = _numbers(attrs["dimension_numbers"])
+    order = conv_numbers(attrs["dimension_numbers"])
     groups = integer(attrs["feature_group_count"]), integer(attrs["batch_group_count"])
     plain = groups == (1, 1)
     x = _labels(order[0], {"b": "b", "f": "f"}, "x")
@@ -66,7 +66,7 @@ def _said(attrs: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _numbers(text: str) -> list[list[str]]:
+def conv_numbers(text: str) -> list[list[str]]:
     """``[b, 0, f]x[0, i, o]->[b, 0, f]`` as three lists."""
     body = text[text.index("[") :]
     parts = body.replace("->", "x").split("x")

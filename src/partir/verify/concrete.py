@@ -1,0 +1,248 @@
+"""Integers and truths that depend on no argument, written out as numbers.
+
+Where a device's window starts, and which of its rows exist, is arithmetic on constants,
+`iota` and `partition_id`. What is not affine (`counting.py`) is computed as the program
+does it, number by number, and wraps round as integers do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from partir.ir.core import Op
+from partir.verify.classes import Classes
+from partir.verify.layout import Layout, View, repeated
+from partir.verify.rows import GARBAGE, OPEN
+from partir.verify.spread import MOST, narrowed, rebuilt, rows_of
+from partir.verify.terms import Term
+
+if TYPE_CHECKING:
+    from partir.verify.machine import Machine
+
+KNOWN = "known"  # the class of all numbers of a type: its rows are the numbers
+_ZERO = 1 << 39  # the row of the number zero
+_TYPES = {
+    "i1": np.bool_,
+    **{f"i{n}": np.dtype(f"int{n}").type for n in (8, 16, 32, 64)},
+    **{f"ui{n}": np.dtype(f"uint{n}").type for n in (8, 16, 32, 64)},
+}
+_COMPARED: dict[str, Any] = {
+    "LT": np.less,
+    "LE": np.less_equal,
+    "GT": np.greater,
+    "GE": np.greater_equal,
+    "EQ": np.equal,
+    "NE": np.not_equal,
+}
+
+
+def numbers(classes: Classes, view: View) -> np.ndarray | None:
+    """A view's numbers at every place, along axes and dimensions; None if unknown."""
+    if classes.terms[view.node].kind == KNOWN:
+        return _shown(classes, view)
+    values = evaluated(classes, view.node)
+    if values is None:
+        return None
+    index = []
+    for dim in range(values.ndim):
+        rows = rows_of(view.layout, dim)
+        if (rows < 0).any() or (rows >= values.shape[dim]).any():
+            return None
+        index.append(rows)
+    if index:
+        return np.asarray(values[tuple(np.broadcast_arrays(*index))])
+    return values.reshape((1,) * (len(view.layout.axes) + len(view.layout.local)))
+
+
+def _shown(classes: Classes, view: View) -> np.ndarray | None:
+    """Numbers that are rows of the class of all numbers of a type."""
+    rows = rows_of(view.layout, 0)
+    if (rows == GARBAGE).any():
+        return None
+    return (rows - _ZERO).astype(_TYPES[classes.terms[view.node].dtype])
+
+
+def computed(machine: Machine, op: Op, views: Sequence[View]) -> list[View] | None:
+    """An op on known numbers, some of which no digits count."""
+    run = _RUN.get(op.signature.name)
+    if run is None or len(op.results) != 1:
+        return None
+    (type_,) = op.signature.results
+    dtype = _TYPES.get(type_.dtype)
+    operands = [numbers(machine.classes, view) for view in views]
+    if dtype is None or any(found is None for found in operands):
+        return None
+    rank = len(machine.sizes) + len(type_.shape)
+    spread = [
+        x.reshape(x.shape + (1,) * (rank - x.ndim)) for x in operands if x is not None
+    ]
+    with np.errstate(all="ignore"):
+        made = run(op.signature.attrs, *spread)
+    if made is None or not (np.abs(made.astype(np.int64)) < _ZERO).all():
+        return None
+    rows = narrowed(made.astype(dtype).astype(np.int64)) + _ZERO
+    node = machine.classes.of(
+        Term(KNOWN, (), (), (), (), new=(OPEN,), dtype=type_.dtype)
+    )
+    local = tuple(repeated(size) for size in type_.shape)
+    plain = Layout(local, machine.alone)
+    shape = (*machine.sizes, *type_.shape)
+    return [View(node, rebuilt(plain, {0: rows}, shape, {0: OPEN}))]
+
+
+def is_known(classes: Classes, node: int) -> bool:
+    """Whether a class is a known number at every place."""
+    return evaluated(classes, node) is not None
+
+
+def evaluated(classes: Classes, node: int) -> np.ndarray | None:
+    """A class's numbers along its dimensions; None if they are not known."""
+    known = classes.numbers
+    if node not in known:
+        known[node] = None  # until it is known
+        known[node] = _evaluate(classes, classes.terms[node])
+    return known[node]
+
+
+def _evaluate(classes: Classes, term: Term) -> np.ndarray | None:
+    dtype = _TYPES.get(term.dtype)
+    small = int(np.prod(term.dims, dtype=np.int64)) <= MOST
+    if dtype is None or not small or any(size < 1 for size in term.sizes):
+        return None
+    if term.kind == "affine":
+        return _counted(term).astype(dtype)
+    if term.kind == "constant":
+        return _literal(term, dtype)
+    if term.kind == "at":
+        return _pinned(classes, term)
+    return _computed(classes, term, dtype)
+
+
+def _counted(term: Term) -> np.ndarray:
+    first, steps = term.attrs
+    made = np.full((1,) * len(steps), first, np.int64)
+    for dim, (step, size) in enumerate(zip(steps, term.sizes, strict=True)):
+        shape = [1] * len(steps)
+        shape[dim] = size
+        made = made + step * np.arange(size, dtype=np.int64).reshape(shape)
+    return made
+
+
+def _computed(classes: Classes, term: Term, dtype: Any) -> np.ndarray | None:
+    """An op on known numbers."""
+    run = _RUN.get(term.kind.removeprefix("stablehlo."))
+    if run is None or term.new or len(term.free) != len(term.sizes):
+        return None
+    operands = []
+    for ref in term.refs:
+        values = evaluated(classes, ref.node)
+        if values is None:
+            return None
+        operands.append(_over(values, ref.dims, term.sizes))
+    with np.errstate(all="ignore"):
+        made = run(term.attrs, *operands)
+    if made is None:
+        return None
+    return np.broadcast_to(made, term.sizes).astype(dtype)
+
+
+def _pinned(classes: Classes, term: Term) -> np.ndarray | None:
+    """A class at some of its rows."""
+    values = evaluated(classes, term.refs[0].node)
+    pins = dict(term.attrs)
+    if values is None or any(not 0 <= r < values.shape[d] for d, r in pins.items()):
+        return None
+    index = tuple(pins.get(dim, slice(None)) for dim in range(values.ndim))
+    return np.asarray(values[index])
+
+
+def _over(
+    values: np.ndarray, dims: tuple[tuple[int, ...], ...], sizes: tuple[int, ...]
+) -> np.ndarray:
+    """A class's numbers over the variables of a term that reads it."""
+    index = []
+    for dim in dims:
+        place = np.zeros((1,) * len(sizes), np.int64)
+        for variable in dim:
+            shape = [1] * len(sizes)
+            shape[variable] = sizes[variable]
+            place = place * sizes[variable] + np.arange(sizes[variable]).reshape(shape)
+        index.append(place)
+    if not index:
+        return values.reshape((1,) * len(sizes))
+    return np.asarray(values[tuple(np.broadcast_arrays(*index))])
+
+
+_WORD = re.compile(r"-?\d+|true|false")
+
+
+def _literal(term: Term, dtype: Any) -> np.ndarray | None:
+    text = str(term.attrs)
+    if text.startswith('"'):
+        return _from_bytes(text, term, dtype)
+    words = _WORD.findall(text)
+    found = [{"true": 1, "false": 0}.get(word) for word in words]
+    plain = [
+        int(word) if n is None else n for word, n in zip(words, found, strict=True)
+    ]
+    count = int(np.prod(term.dims, dtype=np.int64))
+    if len(plain) not in (1, count):
+        return None
+    made = np.array(plain, dtype=object).astype(dtype)
+    return np.broadcast_to(made, (count,)).reshape(term.dims)
+
+
+def _from_bytes(text: str, term: Term, dtype: Any) -> np.ndarray | None:
+    data = bytes.fromhex(text.strip('"').removeprefix("0x"))
+    count = int(np.prod(term.dims, dtype=np.int64))
+    if dtype is np.bool_ or len(data) != count * np.dtype(dtype).itemsize:
+        return None
+    return np.frombuffer(data, dtype).reshape(term.dims)
+
+
+def _compared(attrs: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray | None:
+    found = re.search(r"comparison_direction (LT|LE|GT|GE|EQ|NE)", str(attrs))
+    return None if found is None else np.asarray(_COMPARED[found[1]](x, y))
+
+
+def _divided(attrs: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray | None:
+    """Towards zero, as integers are divided."""
+    if (y == 0).any() or x.dtype.kind not in "iu":
+        return None
+    quotient = np.abs(x) // np.abs(y)
+    return np.asarray(np.where((x < 0) != (y < 0), -quotient, quotient))
+
+
+def _remainder(attrs: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray | None:
+    quotient = _divided(attrs, x, y)
+    return None if quotient is None else np.asarray(x - y * quotient)
+
+
+def _clamped(
+    attrs: Any, low: np.ndarray, x: np.ndarray, high: np.ndarray
+) -> np.ndarray:
+    return np.asarray(np.minimum(np.maximum(low, x), high))
+
+
+_RUN: dict[str, Callable[..., Any]] = {
+    "add": lambda attrs, x, y: x + y,
+    "subtract": lambda attrs, x, y: x - y,
+    "multiply": lambda attrs, x, y: x * y,
+    "negate": lambda attrs, x: -x,
+    "divide": _divided,
+    "remainder": _remainder,
+    "maximum": lambda attrs, x, y: np.maximum(x, y),
+    "minimum": lambda attrs, x, y: np.minimum(x, y),
+    "clamp": _clamped,
+    "compare": _compared,
+    "and": lambda attrs, x, y: x & y,
+    "or": lambda attrs, x, y: x | y,
+    "xor": lambda attrs, x, y: x ^ y,
+    "not": lambda attrs, x: ~x,
+    "select": lambda attrs, which, x, y: np.where(which, x, y),
+    "convert": lambda attrs, x: x,
+}

@@ -1,0 +1,384 @@
+"""Rows of several values put together along one dimension, by what is known of places.
+
+Concatenation, padding, writing into a part, choosing by a mask that counts: all say for
+each place of each device which operand's row is there. Rows of one class stay rows of
+it, with numbers in place of others. Rows of different classes are rows of a class of
+their own, *joined*; each tells which class it is a row of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from partir.verify.align import Alignment, Equation
+from partir.verify.components import components, show, tied
+from partir.verify.layout import (
+    REPEATED,
+    Digits,
+    Layout,
+    Unreadable,
+    View,
+    digits,
+    repeated,
+    size_of,
+)
+from partir.verify.machine import Machine
+from partir.verify.pins import unsettled
+from partir.verify.rows import FIRST_MADE, GARBAGE, OPEN, Rows, Table, fill, filled
+from partir.verify.spread import (
+    class_dims,
+    dims_held,
+    narrowed,
+    rebuilt,
+    rows_of,
+    shape_of,
+)
+from partir.verify.terms import Dims, Term, numbered
+
+JOINED = "joined"
+
+
+class Piece(NamedTuple):
+    """A value, and at which places along the dimension its rows are taken."""
+
+    view: View
+    at: Rows  # over axes and local dimensions; any number where it is not chosen
+
+
+def along(layout: Layout, dim: int | None) -> int | None:
+    """The dimension of the class that a local one counts; None if it repeats."""
+    found = set() if dim is None else dims_held(layout.local[dim])
+    if len(found) > 1:
+        raise Unreadable("dimensions that are cut together with others")
+    return found.pop() if found else None
+
+
+def is_number(machine: Machine, view: View) -> bool:
+    """Whether a value is one number at all places."""
+    return not machine.term(view).dims
+
+
+def moved(machine: Machine, view: View, dim: int, at: Rows, size: int) -> View:
+    """A value's rows along one dimension at other places; `GARBAGE` is nowhere."""
+    shape = list(shape_of(view.layout))
+    place = len(view.layout.axes) + dim
+    if at.shape[place] == 1 < size:
+        at = np.broadcast_to(
+            at, [size if n == place else s for n, s in enumerate(at.shape)]
+        )
+    shape[place] = size
+    of_class = along(view.layout, dim)
+    if of_class is None:
+        if (at == GARBAGE).any():
+            raise Unreadable("rows that are nowhere, of a value without rows")
+        layout = rebuilt(view.layout, {}, shape, {})
+        return View(view.node, layout)
+    rows = _taken(rows_of(view.layout, of_class), at, place)
+    sizes = {of_class: machine.term(view).dims[of_class]}
+    made = View(view.node, rebuilt(view.layout, {of_class: rows}, shape, sizes))
+    return split(machine, made)
+
+
+def _taken(rows: Rows, at: Rows, place: int) -> Rows:
+    """Rows at places along one dimension."""
+    shape = [
+        max(a, b) if n != place else rows.shape[place]
+        for n, (a, b) in enumerate(zip(rows.shape, at.shape, strict=True))
+    ]
+    whole = np.broadcast_to(rows, shape)
+    shape[place] = at.shape[place]
+    index = np.broadcast_to(at, shape)
+    inside = (index >= 0) & (index < whole.shape[place])
+    if whole.shape[place] == 1:
+        found = np.broadcast_to(whole, shape)
+        return narrowed(np.where(index == GARBAGE, GARBAGE, found))
+    found = np.take_along_axis(whole, np.where(inside, index, 0), place)
+    return narrowed(np.where(inside, found, GARBAGE))
+
+
+def joined(
+    machine: Machine,
+    pieces: Sequence[Piece],
+    which: Rows,
+    dim: int | None,
+    shape: Sequence[int],
+) -> View:
+    """The rows of the piece that `which` numbers, at every place."""
+    classes = machine.classes
+    pieces = [Piece(unsettled(classes, view), at) for view, at in pieces]
+    used = [n for n in range(len(pieces)) if (which == n).any()]
+    values = [n for n in used if not is_number(machine, pieces[n].view)]
+    if not values:
+        return _numbers(machine, pieces, which, used, shape)
+    of_class = _common([pieces[n].view for n in values], which, dim)
+    first = pieces[values[0]].view
+    if of_class is not None and all(
+        _alike(pieces[n].view, first, of_class, dim) for n in values
+    ):
+        return _of_one_class(machine, pieces, which, values, of_class, dim, shape)
+    return _of_several(machine, pieces, which, used, dim, shape)
+
+
+def _common(views: Sequence[View], which: Rows, dim: int | None) -> int | None:
+    """The dimension of their class that values differ along, if they may be of one."""
+    if len({view.node for view in views}) > 1:
+        return None
+    found = {along(view.layout, dim) for view in views} - {None}
+    if len(found) == 1:
+        return found.pop()
+    if found:
+        return None
+    possible = set.intersection(*(_loose(view.layout, dim) for view in views))
+    axes = [a for a in range(len(views[0].layout.axes)) if which.shape[a] > 1]
+    tiled = {
+        k for k in possible for a in axes if k in dims_held(views[0].layout.axes[a])
+    }
+    if tiled or (dim is None and possible):
+        return min(tiled or possible)
+    return min(possible) if len(possible) == 1 else None
+
+
+def _loose(layout: Layout, dim: int | None) -> set[int]:
+    """Dimensions of the class that no other local dimension counts."""
+    found = {*class_dims(layout)}
+    if dim is None:
+        return found
+    for other, items in enumerate(layout.local):
+        if other != dim:
+            found -= dims_held(items)
+    return found
+
+
+def _alike(view: View, other: View, of_class: int, dim: int | None) -> bool:
+    """Whether two values differ at most in their rows of one dimension."""
+    if view.node != other.node:
+        return False
+    return view.layout == other.layout or _stripped(
+        view.layout, of_class, dim
+    ) == _stripped(other.layout, of_class, dim)
+
+
+def _stripped(layout: Layout, of_class: int | None, dim: int | None) -> Layout:
+    """A layout without one dimension of its class."""
+
+    def without(items: Digits) -> Digits:
+        return digits(
+            d._replace(dim=REPEATED, stride=0) if d.dim == of_class else d
+            for d in items
+        )
+
+    local = [without(items) for items in layout.local]
+    if dim is not None:
+        local[dim] = ()
+    tables = tuple(item for item in layout.tables if item[0] != of_class)
+    return Layout(tuple(local), tuple(map(without, layout.axes)), tables)
+
+
+def _place(layout: Layout, dim: int | None) -> int | None:
+    return None if dim is None else len(layout.axes) + dim
+
+
+def _rows_at(piece: Piece, of_class: int | None, dim: int | None) -> Rows:
+    if of_class is None:
+        return np.zeros((1,) * len(shape_of(piece.view.layout)), np.int64)
+    rows, place = rows_of(piece.view.layout, of_class), _place(piece.view.layout, dim)
+    if place is None or of_class != along(piece.view.layout, dim):
+        return rows
+    return _taken(rows, piece.at, place)
+
+
+def _chosen(which: Rows, number: int, rows: Rows, made: Rows) -> Rows:
+    return np.where(which == number, rows, made)
+
+
+def _of_one_class(
+    machine: Machine,
+    pieces: Sequence[Piece],
+    which: Rows,
+    values: Sequence[int],
+    of_class: int,
+    dim: int | None,
+    shape: Sequence[int],
+) -> View:
+    first = pieces[values[0]].view
+    made: Rows = np.full((1,) * which.ndim, GARBAGE, np.int64)
+    for number, piece in enumerate(pieces):
+        if number in values:
+            rows = _rows_at(piece, of_class, dim)
+        else:
+            rows = np.full((1,) * which.ndim, fill(piece.view.node), np.int64)
+        made = _chosen(which, number, rows, made)
+    sizes = {of_class: machine.term(first).dims[of_class]}
+    layout = rebuilt(first.layout, {of_class: narrowed(made)}, shape, sizes)
+    return split(machine, View(first.node, one_fill(layout)))
+
+
+def one_fill(layout: Layout) -> Layout:
+    """The layout, if at most one number stands in place of its rows."""
+    codes = {int(c) for _, table in layout.tables for c in table.rows[table.rows < -1]}
+    if len(codes) > 1 and sum((t.rows < -1).any() for _, t in layout.tables) > 1:
+        raise Unreadable("several numbers around a value")
+    return layout
+
+
+def _numbers(
+    machine: Machine,
+    pieces: Sequence[Piece],
+    which: Rows,
+    used: Sequence[int],
+    shape: Sequence[int],
+) -> View:
+    """Numbers alone: one of them everywhere, or rows of no class but themselves."""
+    nodes = {pieces[n].view.node for n in used}
+    axes = len(pieces[0].view.layout.axes)
+    local = tuple(repeated(size) for size in shape[axes:])
+    alone = tuple(repeated(size) for size in shape[:axes])
+    plain = Layout(local, alone)
+    if len(nodes) == 1 and not (which == GARBAGE).any():
+        return View(nodes.pop(), plain)
+    made: Rows = np.full((1,) * which.ndim, GARBAGE, np.int64)
+    for number in used:
+        rows = np.full((1,) * which.ndim, fill(pieces[number].view.node), np.int64)
+        made = _chosen(which, number, rows, made)
+    node = _class(machine, (), machine.term(pieces[used[0]].view).dtype)
+    return View(node, rebuilt(plain, {0: narrowed(made)}, shape, {0: OPEN}))
+
+
+def _class(machine: Machine, sizes: Sequence[int], dtype: str) -> int:
+    term = Term(JOINED, (), (), (), (), new=(OPEN, *sizes), dtype=dtype)
+    return machine.classes.of(term)
+
+
+def _of_several(
+    machine: Machine,
+    pieces: Sequence[Piece],
+    which: Rows,
+    used: Sequence[int],
+    dim: int | None,
+    shape: Sequence[int],
+) -> View:
+    """Rows of different classes."""
+    chosen = [pieces[n] for n in used]
+    of_class = [
+        None if is_number(machine, p.view) else along(p.view.layout, dim)
+        for p in chosen
+    ]
+    rank = len(shape) - len(chosen[0].view.layout.axes)
+    stripped = [
+        _spread(_stripped(p.view.layout, k, dim), dim, shape)
+        for p, k in zip(chosen, of_class, strict=True)
+    ]
+    labels = tuple(range(rank))
+    equation = Equation(JOINED, (labels,) * len(chosen), (labels,))
+    aligned = Alignment(equation, stripped)
+    parts = components(stripped, aligned.refs, aligned.use)
+    refs, use = tied(aligned.refs, aligned.use, parts, [p.size for p in parts])
+    made = numbered(refs, use)
+    where, tables = dict(made.where()), dict[int, Table]()
+    for part in parts:
+        rows = machine.classes.rows.tuples(part.columns[:, 0])
+        show(part, rows, part.size, aligned.use, where, tables)
+    where = {v: (d + 1, stride) for v, (d, stride) in where.items()}
+    later = {d + 1: table for d, table in tables.items()}
+    found: Rows = np.full((1,) * which.ndim, GARBAGE, np.int64)
+    for number, piece, k, dims in zip(used, chosen, of_class, made.dims, strict=True):
+        rows = _rows_at(piece, k, dim)
+        codes = _of_class(machine, piece.view, k, dims, rows)
+        found = _chosen(which, number, codes, found)
+    sizes = tuple(made.sizes[v] for v in made.free)
+    node = _class(machine, sizes, machine.term(chosen[0].view).dtype)
+    layout, _ = aligned.result(0, shape[-rank:] if rank else (), where, 0, later)
+    return View(node, rebuilt(layout, {0: narrowed(found)}, shape, {0: OPEN}))
+
+
+def _spread(layout: Layout, dim: int | None, shape: Sequence[int]) -> Layout:
+    """Repeated along the dimension that is joined, at its new size."""
+    local = list(layout.local)
+    if dim is not None:
+        local[dim] = repeated(shape[len(layout.axes) + dim])
+    return layout.with_local(local)
+
+
+def _of_class(
+    machine: Machine, view: View, of_class: int | None, dims: Dims, rows: Rows
+) -> Rows:
+    """Rows of the joined class: which class they are of, and where its others are."""
+    if is_number(machine, view):
+        return np.full_like(rows, fill(view.node))
+    in_order = dims[1:] == tuple((n,) for n in range(len(dims) - 1))
+    if machine.term(view).kind == JOINED and of_class == 0 and in_order:
+        return rows
+    own = -1 if of_class is None else of_class
+    flat = [x for d in dims for x in (*d, -4)]
+    return machine.classes.rows.of_class([view.node, own, *flat], rows)
+
+
+def split(machine: Machine, view: View) -> View:
+    """Rows of one class alone, as a value of that class again."""
+    term = machine.term(view)
+    if term.kind != JOINED:
+        return view
+    rows = rows_of(view.layout, 0)
+    valid = rows[rows >= FIRST_MADE]
+    made = machine.classes.rows
+    if not valid.size:
+        codes = np.unique(rows[rows != GARBAGE])
+        if codes.size == 1 and not (rows == GARBAGE).any():
+            local = tuple(repeated(size_of(held)) for held in view.layout.local)
+            axes = tuple(repeated(size_of(held)) for held in view.layout.axes)
+            return View(filled(int(codes[0])), Layout(local, axes))
+        return view
+    keys = {made.class_of(int(row)) for row in np.unique(valid)}
+    if len(keys) > 1 or len(valid) < rows[rows != GARBAGE].size:
+        return view
+    node, of_class, *flat = keys.pop()
+    return _unwrapped(machine, view, node, of_class, flat, rows)
+
+
+def _unwrapped(
+    machine: Machine,
+    view: View,
+    node: int,
+    of_class: int,
+    flat: Sequence[int],
+    rows: Rows,
+) -> View:
+    """`view` is of a joined class, all of its rows are of `node`."""
+    places, own, group = {}, 0, list[int]()
+    sizes = machine.term(view).dims[1:]
+    for item in flat:
+        if item != -4:
+            group.append(item)
+            continue
+        stride = 1
+        for variable in reversed(group):
+            places[variable + 1] = (own, stride)
+            stride *= sizes[variable]
+        own, group = own + 1, []
+    tables = dict(view.layout.tables)
+    tables.pop(0, None)
+    if any(d not in places or places[d][1] != 1 for d in tables):
+        return view
+    base = _stripped(view.layout, 0, None)
+
+    def renamed(items: Digits) -> Digits:
+        return digits(
+            d
+            if d.dim == REPEATED
+            else d._replace(dim=places[d.dim][0], stride=d.stride * places[d.dim][1])
+            for d in items
+        )
+
+    kept = tuple(sorted((places[d][0], t) for d, t in tables.items()))
+    layout = Layout(
+        tuple(map(renamed, base.local)), tuple(map(renamed, base.axes)), kept
+    )
+    if of_class < 0:
+        return View(node, layout)
+    own_rows = machine.classes.rows.rows_of_class(rows)
+    size = machine.classes.terms[node].dims[of_class]
+    shape = shape_of(view.layout)
+    return View(node, rebuilt(layout, {of_class: own_rows}, shape, {of_class: size}))

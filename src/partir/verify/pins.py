@@ -1,0 +1,129 @@
+"""`at`: a class at one row of some of its dimensions, as a class without them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from partir.verify.classes import Classes, Made
+from partir.verify.layout import (
+    REPEATED,
+    Digits,
+    Layout,
+    Unreadable,
+    View,
+    repeated,
+    size_of,
+)
+from partir.verify.rows import GARBAGE, Table, filled
+from partir.verify.spread import dims_held
+from partir.verify.terms import Ref, Term, Variable
+
+AT = "at"
+
+
+def at(
+    classes: Classes, node: int, rows: Mapping[int, int]
+) -> tuple[int, dict[int, int]]:
+    """The class at these rows; and where its other dimensions are now."""
+    term, pinned, base = classes.terms[node], dict(rows), node
+    if term.kind == AT:
+        (ref,) = term.refs
+        places = [dim for dim, held in enumerate(ref.dims) if held]
+        pinned = {places[dim]: row for dim, row in rows.items()} | dict(term.attrs)
+        base = ref.node
+    sizes = classes.terms[base].dims
+    left = [dim for dim in range(len(sizes)) if dim not in pinned]
+    dims = tuple((left.index(d),) if d in left else () for d in range(len(sizes)))
+    made = Term(
+        AT,
+        tuple(sorted(pinned.items())),
+        (Ref(base, dims),),
+        tuple(sizes[d] for d in left),
+        tuple(range(len(left))),
+        dtype=term.dtype,
+    )
+    kept = [dim for dim in range(len(term.dims)) if dim not in rows]
+    return classes.of(made), {dim: number for number, dim in enumerate(kept)}
+
+
+def settled(classes: Classes, view: View) -> View:
+    """A view without dimensions that no place tells rows of apart."""
+    if not view.layout.tables:
+        return view
+    held: set[int] = set()
+    for items in (*view.layout.local, *view.layout.axes):
+        held |= dims_held(items)
+    rows = {d: int(t.rows[0]) for d, t in view.layout.tables if d not in held}
+    if not rows:
+        return view
+    if GARBAGE in rows.values():
+        raise Unreadable("a value of which nothing is known")
+    for row in rows.values():
+        if row < GARBAGE:
+            return View(filled(row), _repeated(view.layout))
+    node, places = at(classes, view.node, rows)
+
+    def renamed(items: Digits) -> Digits:
+        return tuple(
+            d if d.dim == REPEATED else d._replace(dim=places[d.dim]) for d in items
+        )
+
+    tables = tuple((places[d], t) for d, t in view.layout.tables if d not in rows)
+    local, axes = view.layout.local, view.layout.axes
+    return View(
+        node, Layout(tuple(map(renamed, local)), tuple(map(renamed, axes)), tables)
+    )
+
+
+def unsettled(classes: Classes, view: View) -> View:
+    """A view of a class at some rows, as one of the class itself."""
+    term = classes.terms[view.node]
+    if term.kind != AT:
+        return view
+    (ref,) = term.refs
+    places = [dim for dim, held in enumerate(ref.dims) if held]
+
+    def renamed(items: Digits) -> Digits:
+        return tuple(
+            d if d.dim == REPEATED else d._replace(dim=places[d.dim]) for d in items
+        )
+
+    sizes = classes.terms[ref.node].dims
+    tables = {places[d]: table for d, table in view.layout.tables}
+    for dim, row in term.attrs:
+        tables[dim] = Table(np.array([row]), sizes[dim])
+    local, axes = view.layout.local, view.layout.axes
+    return View(
+        ref.node,
+        Layout(
+            tuple(map(renamed, local)),
+            tuple(map(renamed, axes)),
+            tuple((d, tables[d]) for d in sorted(tables)),
+        ),
+    )
+
+
+def _repeated(layout: Layout) -> Layout:
+    local = tuple(repeated(size_of(items)) for items in layout.local)
+    return Layout(local, tuple(repeated(size_of(items)) for items in layout.axes))
+
+
+def settled_rows(classes: Classes, made: Made, alone: set[Variable]) -> Made:
+    """A class without the variables that stand for one row each."""
+    if not alone:
+        return made
+    rows = {made.where[v][0]: int(made.rows[v].reshape(-1)[0]) for v in alone}
+    if any(row <= GARBAGE for row in rows.values()):
+        raise Unreadable("a reduction of what is no row")
+    node, places = at(classes, made.node, rows)
+    return Made(
+        node,
+        {
+            v: (places[dim], stride)
+            for v, (dim, stride) in made.where.items()
+            if v not in alone
+        },
+        {v: held for v, held in made.rows.items() if v not in alone},
+    )

@@ -1,0 +1,158 @@
+"""`Plan`: an equation on operands laid out in one way, all but the classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from partir.ir.types import TensorType
+from partir.verify.align import Alignment, Equation
+from partir.verify.classes import Classes
+from partir.verify.components import Component, components, show, tied
+from partir.verify.layout import Layout, Unreadable
+from partir.verify.rows import (
+    BAG,
+    DROPPED,
+    FIRST_FILLED,
+    GARBAGE,
+    Rows,
+    Table,
+    fill,
+    filled,
+)
+from partir.verify.sums import CONTRACTIONS, counts_nothing
+from partir.verify.terms import BOUND, Numbered, Ref, Term, Use, numbered
+
+
+class Plan(NamedTuple):
+    """The form of a term, and the layouts of its results."""
+
+    dims: tuple[tuple[tuple[int, ...], ...], ...]
+    sizes: tuple[int, ...]
+    free: tuple[int, ...]
+    specials: tuple[Any, ...]
+    results: tuple[tuple[Layout, tuple[int, ...]], ...]
+    repeats: int
+
+
+def make_plan(
+    classes: Classes,
+    equation: Equation,
+    layouts: Sequence[Layout],
+    types: Sequence[TensorType],
+) -> Plan:
+    """Put operands side by side, and number what they have in common."""
+    if not layouts:
+        raise Unreadable("an op without operands")
+    aligned = Alignment(equation, layouts)
+    parts = components(layouts, aligned.refs, aligned.use)
+    if parts:
+        return _with_rows(classes, equation, aligned, parts, types)
+    made = numbered(aligned.refs, aligned.use)
+    where, free = made.where(), len(made.free)
+    results = tuple(
+        aligned.result(number, type_.shape, where, free)
+        for number, type_ in enumerate(types)
+    )
+    return _plan(made, results, aligned.repeats())
+
+
+def _plan(
+    made: Numbered, results: tuple[tuple[Layout, tuple[int, ...]], ...], repeats: int
+) -> Plan:
+    return Plan(made.dims, made.sizes, made.free, made.specials, results, repeats)
+
+
+def _with_rows(
+    classes: Classes,
+    equation: Equation,
+    aligned: Alignment,
+    parts: Sequence[Component],
+    types: Sequence[TensorType],
+) -> Plan:
+    """The same where tables say which rows are read."""
+    found = [_rows(classes, equation, part, types) for part in parts]
+    sizes = [size for _, size in found]
+    refs, use = tied(aligned.refs, aligned.use, parts, sizes)
+    roles = dict(use.roles)
+    for part, size in zip(parts, sizes, strict=True):
+        if part.bound and size != BAG:
+            roles[part.variable] = BOUND
+    made = numbered(refs, Use(use.sizes, roles, use.specials))
+    where, free = dict(made.where()), len(made.free)
+    tables: dict[int, Table] = {}
+    for part, (rows, size) in zip(parts, found, strict=True):
+        show(part, rows, size, aligned.use, where, tables)
+    results = tuple(
+        aligned.result(number, type_.shape, where, free, tables)
+        for number, type_ in enumerate(types)
+    )
+    return _plan(made, results, aligned.repeats())
+
+
+def _rows(
+    classes: Classes, equation: Equation, part: Component, types: Sequence[TensorType]
+) -> tuple[Rows, int]:
+    """What a component's variable is at its free places, and its size."""
+    made = classes.rows
+    if not part.bound:
+        rows = made.tuples(part.columns[:, 0])
+        return _scalars(classes, equation, part, rows, types), part.size
+    monoid, nothing = _added_up(equation)
+    return bagged(classes, part, monoid, nothing)
+
+
+def _added_up(equation: Equation) -> tuple[str, frozenset[int]]:
+    """How an op reduces; operands that, being the monoid's identity, count nothing."""
+    if equation.kind in CONTRACTIONS:
+        return "sum", frozenset((0, 1))
+    if equation.kind == "stablehlo.scatter":
+        monoid = equation.attrs[0]  # type: ignore[index]  # as equations make it
+        if isinstance(monoid, str):
+            return monoid, frozenset((2,))
+    raise Unreadable("a reduction over rows that are not all there")
+
+
+def bagged(
+    classes: Classes, part: Component, monoid: str, nothing: frozenset[int]
+) -> tuple[Rows, int]:
+    """Bags of what an op reduces; a plain size if all rows are there, once each."""
+    made = classes.rows
+    members = made.tuples(part.columns)
+    counted = [n for n, (ref, _) in enumerate(part.mentions) if ref in nothing]
+    columns = part.columns[..., counted]
+    for code in np.unique(columns[columns < GARBAGE]):
+        if counts_nothing(classes, monoid, filled(int(code))):
+            members[(columns == code).any(-1)] = DROPPED
+    rows = made.bags(members)
+    if part.size > 0 and made.complete(rows, part.size):
+        return rows, part.size
+    return rows, BAG
+
+
+def _scalars(
+    classes: Classes,
+    equation: Equation,
+    part: Component,
+    rows: Rows,
+    types: Sequence[TensorType],
+) -> Rows:
+    """Where all operands are numbers in place of rows, the result is a number, too."""
+    if {ref for ref, _ in part.mentions} != {*range(len(equation.operands))}:
+        return rows
+    if (
+        equation.special
+        or len(types) != 1
+        or len(part.mentions) > len(equation.operands)
+    ):
+        return rows
+    codes = part.columns[:, 0]
+    rows = rows.copy()
+    for place in np.nonzero((codes < GARBAGE).all(-1))[0]:
+        refs = tuple(Ref(filled(int(code)), ()) for code in codes[place])
+        term = Term(equation.kind, equation.attrs, refs, (), (), dtype=types[0].dtype)
+        rows[place] = fill(classes.of(term))
+    assert not ((rows >= FIRST_FILLED) & (codes < GARBAGE).all(-1)).any()
+    return rows

@@ -1,0 +1,155 @@
+"""Layouts written out: the row of a class's dimension at every place of every device.
+
+Arrays have one dimension for every mesh axis and one for every local dimension, of size
+one where nothing depends on it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from partir.verify.layout import (
+    REPEATED,
+    Digit,
+    Digits,
+    Layout,
+    Unreadable,
+    View,
+    digits,
+    repeated,
+    size_of,
+)
+from partir.verify.rows import GARBAGE, Rows, Table, as_digits
+
+MOST = 1 << 22  # places of one dimension that are written out
+
+
+def dims_held(items: Digits) -> set[int]:
+    """Dimensions of the class that these digits count."""
+    return {digit.dim for digit in items if digit.dim != REPEATED}
+
+
+def class_dims(layout: Layout) -> list[int]:
+    """Dimensions of the class that a layout speaks of."""
+    found = {dim for dim, _ in layout.tables}
+    for items in (*layout.axes, *layout.local):
+        found |= dims_held(items)
+    return sorted(found)
+
+
+def table_of(layout: Layout, dim: int) -> Table | None:
+    """The table of a dimension, if it has one."""
+    return next((table for d, table in layout.tables if d == dim), None)
+
+
+def rows_of(layout: Layout, dim: int) -> Rows:
+    """The row of a dimension at every place."""
+    labels = (*layout.axes, *layout.local)
+    rank, made = len(labels), np.zeros((1,) * len(labels), np.int64)
+    for place, items in enumerate(labels):
+        if dim in dims_held(items):
+            shape = [1] * rank
+            shape[place] = size_of(items)
+            made = made + _along(items, dim).reshape(shape)
+            if made.size > MOST:
+                raise Unreadable("a dimension of too many places to write out")
+    table = table_of(layout, dim)
+    return made if table is None else table.rows[made]
+
+
+def _along(items: Digits, dim: int) -> Rows:
+    """What digits add to a dimension's position, along one label."""
+    found, repeat = np.zeros(1, np.int64), 1
+    for digit in reversed(items):
+        stride = digit.stride if digit.dim == dim else 0
+        steps = np.arange(digit.size, dtype=np.int64) * stride
+        found = (steps[:, None] + found[None, :]).reshape(-1)
+        repeat *= digit.size
+    return found
+
+
+def shape_of(layout: Layout) -> tuple[int, ...]:
+    """Sizes of mesh axes and local dimensions."""
+    return tuple(size_of(items) for items in (*layout.axes, *layout.local))
+
+
+def rebuilt(
+    layout: Layout,
+    changed: Mapping[int, Rows],
+    shape: Sequence[int],
+    sizes: Mapping[int, int],
+) -> Layout:
+    """A layout of another shape, with these rows for some dimensions of the class.
+
+    `sizes` are the class's own.
+    """
+    labels = [*layout.axes, *layout.local]
+    kept = [_without(items, changed) for items in labels]
+    for place, items in enumerate(kept):
+        if size_of(items) != shape[place] and dims_held(items):
+            raise Unreadable("dimensions that are cut together with others")
+    tables = {dim: table for dim, table in layout.tables if dim not in changed}
+    held: dict[int, list[Digit]] = {}
+    for dim, rows in changed.items():
+        wide = [place for place, size in enumerate(rows.shape) if size > 1]
+        if any(dims_held(kept[place]) or place in held for place in wide):
+            raise Unreadable("a place that depends on several dimensions at once")
+        strides = as_digits(rows, rows.shape, sizes[dim])
+        if strides is None:
+            tables[dim] = Table(rows, sizes[dim])
+            strides = _row_major(rows.shape)
+        for place in wide:
+            held[place] = [Digit(dim, strides[place], rows.shape[place])]
+    made = [
+        digits(held[place]) if place in held else _resized(items, shape[place])
+        for place, items in enumerate(kept)
+    ]
+    axes = len(layout.axes)
+    return Layout(tuple(made[axes:]), tuple(made[:axes]), tuple(sorted(tables.items())))
+
+
+def _without(items: Digits, changed: Mapping[int, Rows]) -> Digits:
+    if not any(digit.dim in changed for digit in items):
+        return items
+    if any(digit.dim not in changed and digit.dim != REPEATED for digit in items):
+        raise Unreadable("dimensions that are cut together with others")
+    return ()
+
+
+def _resized(items: Digits, size: int) -> Digits:
+    return items if dims_held(items) else repeated(size)
+
+
+def _row_major(shape: Sequence[int]) -> list[int]:
+    return [math.prod(shape[place + 1 :]) for place in range(len(shape))]
+
+
+def narrowed(rows: Rows) -> Rows:
+    """Rows without the places that nothing depends on."""
+    for place, size in enumerate(rows.shape):
+        if size > 1:
+            first = rows.take([0], place)
+            if (rows == first).all():
+                rows = first
+    return rows
+
+
+def same(have: View, want: View) -> bool:
+    """Whether two views show the same element of the same class at every place."""
+    if have == want:
+        return True
+    if have.node != want.node or shape_of(have.layout) != shape_of(want.layout):
+        return False
+    if not have.layout.tables and not want.layout.tables:
+        return False
+    dims = {*class_dims(have.layout), *class_dims(want.layout)}
+    return all(_same_rows(have.layout, want.layout, dim) for dim in dims)
+
+
+def _same_rows(have: Layout, want: Layout, dim: int) -> bool:
+    found, wanted = rows_of(have, dim), rows_of(want, dim)
+    agree = (found == wanted) & (found != GARBAGE)
+    return bool((agree | (wanted == GARBAGE)).all())
