@@ -19,6 +19,7 @@ from partir.api.jit import (
 from partir.api.partitioned import Partitioned as Partitioned
 from partir.api.suggest import suggest as suggest
 from partir.errors import (
+    NotProvedWarning as NotProvedWarning,
     PartirError as PartirError,
     PartitionError as PartitionError,
     VerificationError as VerificationError,
@@ -66,6 +67,7 @@ __all__ = [
     "Gathered",
     "ManualPartition",
     "Mesh",
+    "NotProvedWarning",
     "PartirError",
     "Partition",
     "PartitionError",

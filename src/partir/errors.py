@@ -21,6 +21,10 @@ class VerificationError(PartirError):
     """A device-local program that is not proved to compute what its source does."""
 
 
+class NotProvedWarning(UserWarning):
+    """A device-local program that runs without having been proved."""
+
+
 class NotFinite(PartirError, FloatingPointError):
     """A nan or inf that jax was told to look for."""
 

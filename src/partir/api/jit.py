@@ -10,7 +10,12 @@ from partir.api.checks import require_arguments, require_platform
 from partir.api.jitted import Jitted, refuse_partitioned
 from partir.api.partitioned import Partitioned
 from partir.api.pipeline import pipeline
-from partir.api.running import Running, real_mesh
+from partir.api.running import (
+    DEFAULT_VERIFICATION,
+    Running,
+    Verification,
+    real_mesh,
+)
 from partir.api.source import FunctionCall, Source, TracedProgram
 from partir.errors import PartitionError
 from partir.execute.options import CompilerOptions
@@ -81,6 +86,7 @@ def partition(
     compiler_options: CompilerOptions | None = None,
     strict: bool = False,
     expect: Expected | None = None,
+    verify: Verification = DEFAULT_VERIFICATION,
 ) -> Partitioned:
     """Partition a function or a program. Needs no devices.
 
@@ -105,6 +111,9 @@ def partition(
         strict: make it an error if there are `replicated_ops`.
         expect: what must hold, ``{"all_gather": 0, "peak_bytes": "<16GB"}``; else an
             error that explains why it does not.
+        verify: "on" proves the device-local program before `compile` hands it on: what
+            is wrong is a VerificationError, what can't be proved a NotProvedWarning,
+            and an error if `strict`.
 
     Returns:
         The record; print it for the per-tactic table.
@@ -126,7 +135,7 @@ def partition(
     source = _source(fn_or_program, args, kwargs, options, carry)
     tactics = as_schedule(schedule)
     devices = real_mesh(mesh) if devices is None else devices
-    running = Running(devices, compiler_options, strict, device, expect)
+    running = Running(devices, compiler_options, strict, device, expect, verify)
     return pipeline(source, ours, tactics, running)
 
 
@@ -167,6 +176,7 @@ class JitOptions(TypedDict, total=False):
     compiler_options: CompilerOptions | None
     strict: bool
     expect: Expected | None
+    verify: Verification
 
 
 @overload
@@ -202,6 +212,7 @@ def jit(
     compiler_options: CompilerOptions | None = None,
     strict: bool = False,
     expect: Expected | None = None,
+    verify: Verification = DEFAULT_VERIFICATION,
 ) -> Jitted | Callable[[Callable[..., Any]], Jitted]:
     """Partition a function over a mesh by a schedule of tactics, and run it there.
 
@@ -229,7 +240,7 @@ def jit(
         static_argnums, static_argnames, donate_argnums, donate_argnames
     )
     devices = real_mesh(mesh) if devices is None else devices
-    running = Running(devices, compiler_options, strict, device, expect)
+    running = Running(devices, compiler_options, strict, device, expect, verify)
 
     def wrap(given: Callable[..., Any]) -> Jitted:
         return Jitted(given, mesh, schedule, options, running, carry)

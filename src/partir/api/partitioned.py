@@ -12,6 +12,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from partir.api.accepted import DevicesLike
 from partir.api.as_data import partition_data
 from partir.api.overview import overview, overview_html
+from partir.api.proving import require_proof
 from partir.api.running import Running
 from partir.api.source import Source, interface
 from partir.api.specs import port_spec, specs_data
@@ -81,6 +82,7 @@ class Partitioned:
         self.steps: tuple[Step, ...] = tuple(steps)
         self._partition = partition
         self._source, self._running = source, running
+        self._checked: set[ExportPolicy] = set()
 
     @property
     def partition_record(self) -> Partition:
@@ -250,6 +252,14 @@ class Partitioned:
         spmd = self.spmd
         return prove(self.program, text, self.mesh, spmd.in_tilings, spmd.out_tilings)
 
+    def _check(self, policy: ExportPolicy) -> None:
+        """Prove what is going to run, if it is not proved yet."""
+        if self._running.verify == "off" or policy in self._checked:
+            return
+        found = self.proof(self.steps[-1].module_for(policy).text)
+        require_proof(found, self._running.strict)
+        self._checked.add(policy)
+
     def chakra(self) -> ChakraTraces:
         """Chakra execution traces of the simulated step: ``.rank(0)`` is a file."""
         return ChakraTraces(self.estimate)
@@ -408,6 +418,7 @@ class Partitioned:
             self._running.compiler_options or {}
         )
         policy = policy_of(mesh.devices.flat[0].platform)
+        self._check(policy)
         return Compiled(self._plan(policy), self._interface, mesh, options)
 
     @cached_property

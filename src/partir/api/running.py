@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal, get_args
 
 import jax
 
@@ -18,6 +19,9 @@ from partir.partition.actions import Share
 from partir.simulate.device.lookup import DeviceLike
 from partir.simulate.estimate import Setting
 
+Verification = Literal["on", "off"]
+DEFAULT_VERIFICATION: Verification = "off"
+
 
 @dataclass(frozen=True)
 class Running:
@@ -28,6 +32,7 @@ class Running:
     strict: bool = False
     device: DeviceLike | None = None
     expect: Expected | None = None
+    verify: Verification = DEFAULT_VERIFICATION
 
     def __post_init__(self) -> None:
         """Check what is used only later: when XLA compiles, when all is done."""
@@ -39,6 +44,8 @@ class Running:
             )
         if self.expect is not None:
             limits(self.expect)
+        if self.verify not in get_args(Verification):
+            raise PartitionError(f'verify is "on" or "off", got {self.verify!r}')
 
     def setting(
         self, mesh: Mesh, donated: Callable[[], Sequence[bool] | None]

@@ -1,0 +1,93 @@
+"""What is about to run is proved first, if asked: wrong programs never start."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import partir
+from partir.api import partitioned as record
+
+X = np.arange(64.0, dtype=np.float32).reshape(8, 8)
+ROWS = partir.ManualPartition({"x": 0}, axis="B")
+
+
+def total(x: jax.Array) -> jax.Array:
+    return jnp.sum(x * x)
+
+
+def proofs(monkeypatch: pytest.MonkeyPatch, change: Any = None) -> list[Any]:
+    """Proofs as they are asked for; `change` puts another module in the place."""
+    found: list[Any] = []
+    prove = record.prove
+
+    def kept(source: Any, module: Any, *others: Any) -> Any:
+        found.append(prove(source, change(module) if change else module, *others))
+        return found[-1]
+
+    monkeypatch.setattr(record, "prove", kept)
+    return found
+
+
+def test_a_program_is_proved_once_before_it_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = proofs(monkeypatch)
+    step = partir.jit(total, {"B": 4}, [ROWS], verify="on")
+    assert float(step(X)) == float(np.sum(X * X))
+    step(X)
+    assert [proof.proved for proof in found] == [("out",)]
+
+
+def test_off_leaves_the_proof_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = proofs(monkeypatch)
+    partir.jit(total, {"B": 4}, [ROWS], verify="off")(X)
+    assert not found
+
+
+def test_a_wrong_program_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    p = partir.partition(total, {"B": 4}, [ROWS], args=(X,), verify="on")
+    wrong = without_sum(p.stablehlo())
+    proofs(monkeypatch, lambda text: wrong)
+    with pytest.raises(partir.VerificationError, match="partial sum over B"):
+        p.compile()
+
+
+def without_sum(text: str) -> str:
+    """What each device has, in place of the sum over all."""
+    made = next(line for line in text.splitlines() if "stablehlo.all_reduce" in line)
+    result, operand = made.split(" = ")[0], made.split("(")[1].split(")")[0]
+    return text.replace(f'"func.return"({result})', f'"func.return"({operand})')
+
+
+def test_what_is_not_proved_warns_or_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    unknown = '"stablehlo.sine"(%arg0) : (tensor<2x8xf32>) -> tensor<2x8xf32>'
+
+    def change(text: str) -> str:
+        return text.replace("%arg0, %arg0)", "%s, %arg0)", 1).replace(
+            "{\n%1 =", f"{{\n%s = {unknown}\n%1 =", 1
+        )
+
+    p = partir.partition(total, {"B": 4}, [ROWS], args=(X,), verify="on")
+    assert change(p.stablehlo()) != p.stablehlo()
+    proofs(monkeypatch, change)
+    with pytest.warns(partir.NotProvedWarning, match=r"out is not proved: .*sine"):
+        p.compile()
+    with warnings.catch_warnings(record=True) as again:
+        p.compile()
+    assert not again  # one warning is enough
+    strict = partir.partition(
+        total, {"B": 4}, [ROWS], args=(X,), verify="on", strict=True
+    )
+    with pytest.raises(partir.VerificationError, match="The part that shows it"):
+        strict.compile()
+
+
+def test_other_words_are_refused() -> None:
+    with pytest.raises(partir.PartitionError, match='verify is "on" or "off"'):
+        partir.jit(total, {"B": 4}, [ROWS], verify="maybe")  # type: ignore[call-overload]
