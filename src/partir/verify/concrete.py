@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +19,6 @@ from partir.verify.layout import Layout, View, repeated
 from partir.verify.rows import GARBAGE, OPEN
 from partir.verify.spread import MOST, narrowed, rebuilt, rows_of
 from partir.verify.terms import Term
-
-if TYPE_CHECKING:
-    from partir.verify.machine import Machine
 
 KNOWN = "known"  # the class of all numbers of a type: its rows are the numbers
 _ZERO = 1 << 39  # the row of the number zero
@@ -66,17 +63,19 @@ def _shown(classes: Classes, view: View) -> np.ndarray | None:
     return (rows - _ZERO).astype(_TYPES[classes.terms[view.node].dtype])
 
 
-def computed(machine: Machine, op: Op, views: Sequence[View]) -> list[View] | None:
-    """An op on known numbers, some of which no digits count."""
+def computed(
+    classes: Classes, mesh: Sequence[int], op: Op, views: Sequence[View]
+) -> list[View] | None:
+    """An op on known numbers, some of which no digits count; `mesh` has the sizes."""
     run = _RUN.get(op.signature.name)
     if run is None or len(op.results) != 1:
         return None
     (type_,) = op.signature.results
     dtype = _TYPES.get(type_.dtype)
-    operands = [numbers(machine.classes, view) for view in views]
+    operands = [numbers(classes, view) for view in views]
     if dtype is None or any(found is None for found in operands):
         return None
-    rank = len(machine.sizes) + len(type_.shape)
+    rank = len(mesh) + len(type_.shape)
     spread = [
         x.reshape(x.shape + (1,) * (rank - x.ndim)) for x in operands if x is not None
     ]
@@ -85,12 +84,10 @@ def computed(machine: Machine, op: Op, views: Sequence[View]) -> list[View] | No
     if made is None or not (np.abs(made.astype(np.int64)) < _ZERO).all():
         return None
     rows = narrowed(made.astype(dtype).astype(np.int64)) + _ZERO
-    node = machine.classes.of(
-        Term(KNOWN, (), (), (), (), new=(OPEN,), dtype=type_.dtype)
-    )
-    local = tuple(repeated(size) for size in type_.shape)
-    plain = Layout(local, machine.alone)
-    shape = (*machine.sizes, *type_.shape)
+    node = classes.of(Term(KNOWN, (), (), (), (), new=(OPEN,), dtype=type_.dtype))
+    local, alone = (tuple(map(repeated, sizes)) for sizes in (type_.shape, mesh))
+    plain = Layout(local, alone)
+    shape = (*mesh, *type_.shape)
     return [View(node, rebuilt(plain, {0: rows}, shape, {0: OPEN}))]
 
 

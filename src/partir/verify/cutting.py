@@ -229,7 +229,7 @@ def _select(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]
         return found
     if not isinstance(found, Unreadable) and machine.classes.in_source(found[0].node):
         return found
-    known = computed(machine, op, views)
+    known = computed(machine.classes, machine.sizes, op, views)
     if known is not None:
         return known
     try:

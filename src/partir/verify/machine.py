@@ -153,7 +153,7 @@ class Machine:
                 layout = self._moved[key] = MOVERS[kind](signature, view.layout)
             return (View(view.node, layout),)
         if any(view.layout.tables for view in views):
-            known = computed(self, op, views)
+            known = computed(self.classes, self.sizes, op, views)
             if known is not None:
                 return known
         run = HANDLERS.get(kind)
