@@ -34,7 +34,8 @@ def test_programs_agree(first: int) -> None:
         fuzz.written(found.case, found.failure) for found in report.found
     )
     assert report.programs == PROGRAMS
-    assert report.schedules == 3 * PROGRAMS
+    assert report.refused <= 2  # what XLA can't run on one device either
+    assert report.schedules >= 3 * (PROGRAMS - report.refused)
     assert report.results["exact"] > 3 * report.results["loose"]
 
 

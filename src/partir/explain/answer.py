@@ -278,8 +278,9 @@ class Explanation:
 
     def _remedy_lines(self) -> list[str]:
         if not self.remedies:
-            nothing = "as it was asked for" if self.cause in _FINE else "none found"
-            return [f"  remedy: {nothing}"]
+            if self.cause in _FINE:
+                return ["  nothing to mend: this is what the schedule asks for"]
+            return ["  remedy: none found"]
         shown = self.remedies[:_MOST_REMEDIES]
         lines = ["  remedy: " + str(one).replace("\n", "\n  ") for one in shown]
         more = len(self.remedies) - len(shown)
