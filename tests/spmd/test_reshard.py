@@ -14,6 +14,8 @@ from partir.ir.core import Program, Region
 from partir.ir.types import TensorType, tensor
 from partir.mesh import Mesh
 from partir.rules.nest import Tiling
+from partir.spmd import export
+from partir.spmd.export import stablehlo_text
 from partir.spmd.lower import local_type
 from partir.spmd.narrowest import steps_between
 from partir.spmd.program import SLICE, Block, Cause, Collective, SpmdProgram
@@ -26,6 +28,7 @@ CUBE = Mesh({"x": 2, "y": 2, "z": 2})
 UNEQUAL = Mesh({"x": 4, "y": 2})
 LARGE = Mesh({"x": 2, "y": 16, "z": 4})
 NOWHERE = Cause(0, None, None)
+X = tensor((16, 3), "i32")
 
 
 def tilings(mesh: Mesh, rank: int) -> list[Tiling]:
@@ -104,6 +107,14 @@ def assert_right(mesh: Mesh, shape: tuple[int, ...], cases: Sequence[Pair]) -> N
 @pytest.mark.parametrize("mesh", [CUBE, UNEQUAL], ids=str)
 def test_every_pair_on_one_dimension(mesh: Mesh) -> None:
     assert_right(mesh, (16, 3), [((*s, ()), (*t, ())) for s, t in pairs(mesh, 1)])
+
+
+def test_groups_that_are_spelled_by_mesh_axes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for thousands of devices; in the order in which axes are listed."""
+    monkeypatch.setattr(export, "DENSE_LIMIT", 0)
+    cases: list[Pair] = [((*s, ()), (*t, ())) for s, t in pairs(UNEQUAL, 1)]
+    assert "mesh_axis" in stablehlo_text(resharding(UNEQUAL, X, cases))
+    assert_right(UNEQUAL, X.shape, cases)
 
 
 def test_every_step_between_two_dimensions() -> None:
