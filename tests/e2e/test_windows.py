@@ -168,6 +168,16 @@ def test_a_shift_by_one_is_a_permute_of_a_row_each_way() -> None:
     assert record.bytes_communicated == 2 * x[:, :1].nbytes
 
 
+def test_windows_within_their_own_tiles_are_no_collective() -> None:
+    """Padded by one at either end, 8 rows on two devices are 5 for each."""
+    pads = ((0, 0), (1, 1))
+    record = partitioned(lambda x: jnp.pad(x, pads) * 2, {"X": 2}, values(2, 8))
+    assert "exchange" in record.spmd_text()
+    assert not any(record.collectives.values())
+    assert not record.collective_list
+    assert "collective_permute#" not in record.spmd_text()
+
+
 def test_a_roll_is_a_permute_of_its_rows_each_way() -> None:
     def both(x: Array) -> Any:
         def rolled(x: Array) -> Array:

@@ -232,11 +232,15 @@ class SpmdProgram:
 
 
 def collective_kinds(op: SpmdOp) -> tuple[str, ...]:
-    """Kinds of the collectives that an op is or has inside, as tables count them."""
+    """Kinds of the collectives that an op is or has inside.
+
+    An exchange is one, unless every window lies in its own device's tile.
+    """
     if isinstance(op, Collective):
-        if op.kind == SLICE:
-            return ()
-        return ("collective_permute",) if op.kind == EXCHANGE else (op.kind,)
+        if op.kind == EXCHANGE:
+            assert op.window is not None
+            return ("collective_permute",) if op.window.plan[1] else ()
+        return () if op.kind == SLICE else (op.kind,)
     if isinstance(op, Compute) and op.nest.signature.lambdas:
         return tuple(m.kind for m in manual_collectives(op.nest.signature))
     return ()
