@@ -54,6 +54,16 @@ def test_mlp() -> None:
     assert losses[2] < losses[0]
 
 
+def test_checkpoint() -> None:
+    """Written under one schedule and mesh, read under another."""
+    lines = run("checkpoint.py")
+    assert "up is read as P(None, 'M') on B=2,M=4" in lines
+    losses = compared(lines)
+    assert len(losses) == 4
+    assert all(abs(one - two) < 1e-4 for one, two in losses)
+    assert losses[3] < losses[2] < losses[1]
+
+
 def test_transformer() -> None:
     lines = run("transformer.py")
     assert "left alone by Z3: none" in lines

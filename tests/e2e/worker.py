@@ -2,13 +2,16 @@
 
     python -m tests.e2e.worker ADDRESS NUMBER FOLDER
 
-Runs a BP+MP step over all eight devices and writes what it holds of the results.
+Runs steps over all eight devices, under each of some schedules, and writes what it
+holds of the results. In the end process 1 ends without a word, and process 0 must
+notice.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import time
 import traceback
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,9 @@ from benchmarks.models import schedules, transformer
 from tests.e2e.compare import QUICK, SLOW, TINY, transformer_start
 
 STEPS = 2
+SCHEDULES = ("BP+MP", "BP+MP+Z3")  # `benchmarks.processes` runs all
+HEARTBEAT = 10  # seconds without, after which a process counts as dead
+ENDS = 3  # the code that process 1 ends with
 
 
 def start(address: str, number: int) -> None:
@@ -34,16 +40,17 @@ def start(address: str, number: int) -> None:
         num_processes=2,
         process_id=number,
         initialization_timeout=60,
+        heartbeat_timeout_seconds=HEARTBEAT,
     )
 
 
-def run() -> dict[str, np.ndarray]:
+def run(schedule: str) -> dict[str, np.ndarray]:
     """Two steps, placed in all ways; what this process holds of the results."""
     (params, opt_state), (tokens, targets) = transformer_start(TINY)
     step = partir.jit(
         transformer.train_step,
         {"B": 4, "M": 2},
-        schedules.SCHEDULES["BP+MP+Z3"],
+        schedules.SCHEDULES[schedule],
         donate_argnums=(0, 1),
         compiler_options=QUICK,
     )
@@ -115,6 +122,40 @@ def own_devices() -> None:
         assert fn(np.arange(8.0)) == 28
 
 
+class Fails:
+    """A tactic that fails in one of the processes."""
+
+    def apply(self, partition: partir.Partition) -> None:
+        if jax.process_index() == 1:
+            raise RuntimeError("no memory left")
+
+
+def one_fails() -> None:
+    """The others learn why; after that, all can go on."""
+    told = "process 1 failed over partitioning .*: .* RuntimeError: no memory left"
+    mine = 'tactic "Fails" raised RuntimeError: no memory left'
+    step = partir.jit(lambda x: x + 1, {"B": 8}, [Fails()])
+    with pytest.raises(
+        partir.PartitionError, match=mine if jax.process_index() else told
+    ):
+        step(np.arange(8.0))
+    rows = partir.ManualPartition({"x": 0}, axis="B", name="rows")
+    assert partir.jit(lambda x: x.sum(), {"B": 8}, [rows])(np.arange(8.0)) == 28
+
+
+def one_ends(step: Any) -> None:
+    """Process 1 ends; what process 0 then prepares, or runs, ends in time."""
+    if jax.process_index() == 1:
+        os._exit(ENDS)
+    os.environ["PARTIR_PROCESS_SECONDS"] = "1"
+    with pytest.raises(partir.PartitionError, match="process 1 has not come to"):
+        partir.jit(lambda x: x + 2, {"B": 8}, [])(np.arange(8.0))
+    print("noticed", flush=True)
+    for _ in range(600):  # jax notices that there are no heartbeats, and ends this
+        jax.block_until_ready(step(np.arange(8.0)))
+        time.sleep(0.1)
+
+
 def main(address: str, number: int, folder: Path) -> None:
     start(address, number)
     assert len(jax.devices()) == 8
@@ -123,8 +164,14 @@ def main(address: str, number: int, folder: Path) -> None:
     other_programs()
     searched_once()
     own_devices()
-    np.savez(folder / f"{number}.npz", **run())
-    jax.distributed.shutdown()
+    one_fails()
+    for name in SCHEDULES:
+        np.savez(folder / f"{name}.{number}.npz", **run(name))
+    rows = partir.ManualPartition({"x": 0}, axis="B", name="rows")
+    step = partir.jit(lambda x: x.sum(), {"B": 8}, [rows])
+    assert step(np.arange(8.0)) == 28
+    one_ends(step)
+    os._exit(0)  # not reached
 
 
 if __name__ == "__main__":

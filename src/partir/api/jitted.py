@@ -16,6 +16,7 @@ from partir.api.pipeline import pipeline
 from partir.api.running import Running
 from partir.api.source import FunctionCall
 from partir.errors import PartitionError
+from partir.execute.agreement import told_to_all
 from partir.execute.ahead_of_time import Lowered
 from partir.execute.compiled import Compiled
 from partir.execute.runner import SignatureMiss
@@ -111,7 +112,13 @@ class Jitted:
         if padded is not None and key in self._compiled:
             raise PartitionError(_either(call, padded.call))
         if padded is None and key not in self._compiled:
-            fresh = _keep(self._compiled, key, self._partition(call).compile())
+            compiled = told_to_all(
+                f"partitioning {function_name(self._fn)}",
+                lambda: self._partition(call).compile(),
+                self._mesh,
+                self._running.devices,
+            )
+            fresh = _keep(self._compiled, key, compiled)
             if any(c.fits_padded(call) or fresh.fits_padded(c.call) for c in alike):
                 self._unsure = True  # from now on every array is looked at
                 self._warm.clear()

@@ -5,16 +5,16 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
-from jax.experimental import multihost_utils
 
-from partir.errors import PartitionError
+from partir.execute.bulletin import Attempt, OtherProcess, can_post
 from partir.execute.runner import CallPlan
 from partir.mesh import Mesh
 
+T = TypeVar("T")
 _LOCATIONS = re.compile(r"^#loc.*$| loc\(#loc\d+\)", re.MULTILINE)
 
 
@@ -26,30 +26,42 @@ def require_agreement(plan: CallPlan, mesh: jax.sharding.Mesh) -> None:
     processes = {device.process_index for device in mesh.devices.flat}
     if len(processes) < 2 or len(processes) < jax.process_count():
         return
-    mine = np.frombuffer(fingerprint(plan), np.uint8)
-    everyones = np.asarray(multihost_utils.process_allgather(mine))
-    different = np.flatnonzero((everyones != everyones[0]).any(axis=1))
-    if different.size:
-        raise PartitionError(
-            f"process {different[0]} has made another program of {plan.name} than "
-            "process 0: all processes must partition the same function for the same "
-            "shapes, by the same schedule, with the same settings of jax"
-        )
+    with Attempt.at(f"running {plan.name}") as attempt:
+        prints = attempt.exchanged(fingerprint(plan), sorted(processes), patient=False)
+        different = [n for n, print_ in enumerate(prints) if print_ != prints[0]]
+        if different:
+            raise OtherProcess(
+                f"process {different[0]} has made another program of {plan.name} than "
+                "process 0: all processes must partition the same function for the "
+                "same shapes, by the same schedule, with the same settings of jax"
+            )
 
 
 def shared(make: Callable[[], bytes], mesh: Mesh, devices: Any) -> bytes:
     """What process 0 makes, in all processes that a mesh spans; else made here."""
-    if not jax.distributed.is_initialized() or not _spans_all(mesh, devices):
+    if not spans_all(mesh, devices):
         return make()
-    first = jax.process_index() == 0
-    mine = np.frombuffer(make() if first else b"", np.uint8)
-    length = int(multihost_utils.broadcast_one_to_all(np.int64(mine.size)))
-    sent = mine if first else np.zeros(length, np.uint8)
-    return np.asarray(multihost_utils.broadcast_one_to_all(sent)).tobytes()
+    with Attempt.at("a search") as attempt:
+        mine = make() if jax.process_index() == 0 else None
+        found: list[bytes] = attempt.exchanged(mine, [0], patient=True)
+        return found[0]
 
 
-def _spans_all(mesh: Mesh, devices: Any) -> bool:
-    """Whether every process takes part: only then all of them come here."""
+def told_to_all(what: str, make: Callable[[], T], mesh: Mesh, devices: Any) -> T:
+    """Make something; if that fails and others would wait for it, they are told."""
+    if not spans_all(mesh, devices):
+        return make()
+    with Attempt.at(what):
+        return make()
+
+
+def spans_all(mesh: Mesh, devices: Any) -> bool:
+    """Whether there are several processes, and every one takes part.
+
+    Only then all of them come to the same occasions.
+    """
+    if not can_post():
+        return False
     given = getattr(devices, "devices", devices)
     if given is None:
         return jax.process_count() > 1 and mesh.size == len(jax.devices())

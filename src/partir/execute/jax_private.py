@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-from jax._src import debugging, xla_bridge
+from jax._src import debugging, distributed, xla_bridge
 from jax._src.array import ArrayImpl
 from jax._src.lax import lax
 
@@ -32,6 +32,11 @@ def any_deleted(arrays: Sequence[Any]) -> bool:
 def uses_devices() -> bool:
     """Whether a back end has been started, without starting one."""
     return bool(xla_bridge.backends_are_initialized())
+
+
+def coordination_client() -> Any:
+    """What reaches the service that processes meet at; None if there is none."""
+    return distributed.global_state.client
 
 
 def weaken(x: Any) -> Any:
