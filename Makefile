@@ -16,13 +16,14 @@ NEEDS = partir needs git, GNU make and Python 3.11 to 3.13 with venv: apt instal
 # Prints the version of a suitable interpreter, fails for any other.
 SUITABLE = import sys, venv, ensurepip; v = sys.version_info; v[:2] in {(3, 11), (3, 12), (3, 13)} or sys.exit(1); print(*v[:2], sep=".")
 
-.PHONY: help setup runtime check test test-jax bench-cpu bench-tpu bench-gpu demo lint format clean
+.PHONY: help setup runtime check test test-jax bench bench-cpu bench-tpu bench-gpu demo lint format clean
 
 help:
 	@echo "make setup    create $(VENV) with everything that the other targets need"
 	@echo "make check    lint, then the quick tests: some of every package, in two minutes"
 	@echo "make test     lint, then run the tests"
 	@echo "make test-jax VERSION=0.9.2   the tests on another jax, in an environment of its own"
+	@echo "make bench    measure on this machine, then write benchmarks/results/book.md"
 	@echo "make bench-tpu, bench-gpu, bench-cpu   what compilers make of programs, ours beside Shardy's"
 	@echo "make demo     partition and run a small transformer on 8 virtual devices"
 	@echo "make lint     ruff, mypy and the import contracts"
@@ -96,6 +97,15 @@ test-jax: runtime
 TPU_VENV = .venv-tpu
 GPU_VENV = .venv-gpu
 BENCH_ARGS ?= --write
+
+# Ten to twenty minutes on two idle cores. What needs other environments, or hours, is taken
+# into the book as it was measured last.
+bench: setup
+	$(BIN)/python -m benchmarks.pairs --write
+	$(BIN)/python -m benchmarks.partition_time --no-meshes --write
+	$(BIN)/python -m benchmarks.composability --write
+	$(BIN)/python -m benchmarks.lines_of_code --write
+	$(BIN)/python -m benchmarks.book
 
 bench-cpu: setup
 	$(BIN)/python -m benchmarks.compilers cpu $(BENCH_ARGS)

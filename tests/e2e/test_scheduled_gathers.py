@@ -59,3 +59,28 @@ def test_no_more_than_two_weights_are_whole_at_a_time() -> None:
     assert alive <= 2
     # One weight is 4 MB: tiles of all gradients, one weight and one gradient are kept.
     assert compiled.memory_analysis().temp_size_in_bytes < 30e6
+
+
+def test_parameters_that_are_donated_are_updated_in_place() -> None:
+    shape = jax.ShapeDtypeStruct
+    params = [
+        {"up": shape((64, 256), "float32"), "down": shape((256, 64), "float32")}
+        for _ in range(4)
+    ]
+
+    def momentum(params: Any, state: Any, x: Array) -> Any:
+        grads = jax.grad(loss_fn)(params, x)
+        state = jax.tree.map(lambda m, g: 0.9 * m + g, state, grads)
+        return jax.tree.map(lambda p, m: p - 0.1 * m, params, state), state
+
+    args = params, params, shape((BATCH, 64), "float32")
+    whole = {"params/**": partir.REPLICATED, "state/**": partir.FIRST_DIVISIBLE_DIM}
+    tactics = [BP, partir.ManualPartition(whole, axis="B", name="Z2")]
+    done = partir.partition(
+        momentum, {"B": 8}, tactics, args=args, donate_argnums=(0, 1)
+    )
+    compiled = done.compile().lower(*args).compile()
+    text = compiled.as_text()
+    steps = text[text.index("\nENTRY") :]
+    assert done.collectives["reduce_scatter"] == steps.count(" reduce-scatter(") == 8
+    assert re.findall(r"= f32\[\d+,\d+\]\S* copy\(%\S+", steps) == []
