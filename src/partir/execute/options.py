@@ -38,5 +38,6 @@ def default_options(
     if platform != "cpu":
         return {}
     barriers: CompilerOptions = {"xla_disable_hlo_passes": "cse_barrier_expander"}
-    tied = has_ties(prepared(program, policy_of(platform)))
+    nested = program.program.nested  # only in loops are more gathers tied
+    tied = has_ties(prepared(program, policy_of(platform)) if nested else program)
     return {**_COPIES, **(barriers if tied else {})}

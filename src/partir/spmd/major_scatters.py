@@ -13,7 +13,7 @@ from partir.rules.identities import cites
 from partir.rules.linear import kinds
 from partir.spmd.program import Collective, Compute, SpmdOp
 from partir.spmd.sums import Held, moved_past
-from partir.spmd.sweep import Sweep
+from partir.spmd.sweep import Sweep, collectives_of
 
 
 @cites(*dict.fromkeys(kinds().values()))
@@ -25,6 +25,8 @@ def scatter_major_dimensions(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[Sp
         ->
         %1 = transpose [1, 0] %0 ; %2 = reduce_scatter sum 0 {B} %1
     """
+    if not any(op.kind == "reduce_scatter" for op in collectives_of(ops)):
+        return ops
     made: list[SpmdOp | None] = []
     held: dict[int, tuple[int, Held]] = {}
     for op in ops:
