@@ -22,7 +22,8 @@ def is_finite(classes: Classes, node: int, depth: int = _DEPTH) -> bool:
     if term.kind == "constant":
         return all(word not in str(term.attrs).lower() for word in ("nan", "inf", "0x"))
     if term.kind == "stablehlo.convert":
-        return classes.terms[term.refs[0].node].dtype in ("i1", "i8", "ui8")
+        small = classes.terms[term.refs[0].node].dtype in ("i1", "i8", "ui8")
+        return small and term.dtype in ("f16", "bf16", "f32", "f64")
     if depth and term.kind in _KEEPS:
         return all(is_finite(classes, ref.node, depth - 1) for ref in term.refs)
     return False

@@ -13,6 +13,7 @@ from partir.verify.layout import Unreadable
 
 _HEX = re.compile(r'"0x([0-9A-Fa-f]+)"')
 _INT = re.compile(r"-?\d+")
+_MESH_AXIS = re.compile(r'<name = "([^"]+)", size = (\d+)>')
 
 
 def dense(text: str) -> np.ndarray:
@@ -34,6 +35,10 @@ def axes_of(text: str, names: Sequence[str], sizes: Sequence[int]) -> tuple[int,
         found = re.findall(r'axis_ref<name = "([^"]+)"\s*>', text)
         if len(found) != text.count("axis_ref"):
             raise Unreadable("groups over a part of an axis")
+        if _MESH_AXIS.findall(text) != [
+            (n, str(s)) for n, s in zip(names, sizes, strict=True)
+        ]:
+            raise Unreadable("groups by the axes of another mesh")
         return tuple(names.index(name) for name in found)
     groups = dense(text)
     devices = np.arange(math.prod(sizes)).reshape(sizes)

@@ -23,6 +23,13 @@ class Step(NamedTuple):
 
 Rule = Callable[[Classes, Term, Sequence[bool]], Step | None]
 _RULES: dict[str, Rule] = {}
+_SMALL = ("f8E4M3FN", "f8E5M2")
+_WIDER = {
+    **dict.fromkeys(_SMALL, ("f16", "bf16", "f32", "f64")),
+    **dict.fromkeys(("f16", "bf16"), ("f32", "f64")),
+    "f32": ("f64",),
+}
+_NORMAL = {"f16": 14, "bf16": 126, "f32": 126, "f64": 1022}  # exponents
 COMMUTING = frozenset(
     "stablehlo." + name for name in "add multiply maximum minimum and or xor".split()
 )
@@ -73,9 +80,9 @@ def _negated(classes: Classes, term: Term, depends: Sequence[bool]) -> Step | No
 
 @_rule("convert")
 def _converted(classes: Classes, term: Term, depends: Sequence[bool]) -> Step | None:
-    """moved: between float types, up to rounding."""
-    floats = [term.dtype, classes.terms[term.refs[0].node].dtype]
-    return Step((True,)) if all(t[0] in "fb" for t in floats) else None
+    """moved: to a wider float type; what is narrowed first would be added up narrow."""
+    narrow = classes.terms[term.refs[0].node].dtype
+    return Step((True,)) if term.dtype in _WIDER.get(narrow, ()) else None
 
 
 @_rule("multiply")
@@ -95,7 +102,18 @@ def _divided(classes: Classes, term: Term, depends: Sequence[bool]) -> Step | No
     if tuple(depends) != (True, False) or term.dtype[0] not in "fb":
         return None
     other = classes.terms[term.refs[1].node]
-    return Step((True, False)) if other.kind == "constant" else None
+    one = other.kind == "constant" and not other.new
+    return Step((True, False)) if one and _inverts(other) else None
+
+
+def _inverts(number: Term) -> bool:
+    """Whether a constant and its inverse are normal numbers of its type."""
+    try:
+        size = abs(float(str(number.attrs)))
+    except ValueError:  # bits, or several numbers
+        return False
+    limit = _NORMAL.get(number.dtype, 0)
+    return 2.0**-limit <= size <= 2.0**limit
 
 
 @_rule("select")

@@ -19,7 +19,7 @@ from partir.verify.equations import equation_of
 from partir.verify.layout import Layout, Unreadable, View, repeated
 from partir.verify.pins import settled
 from partir.verify.plans import Plan, make_plan
-from partir.verify.sums import times
+from partir.verify.sums import CONTRACTIONS, times
 from partir.verify.terms import Ref, Term
 
 
@@ -204,6 +204,8 @@ class Machine:
             )
             node = self.classes.of(term)
             if plan.repeats > 1:
+                if equation.kind not in CONTRACTIONS:
+                    raise Unreadable(f"{equation.kind} of equal operands")
                 node = times(self.classes, node, plan.repeats)
             made.append(View(node, layout))
         return made

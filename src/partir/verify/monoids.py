@@ -37,12 +37,10 @@ def is_identity(monoid: str, literal: str, dtype: str) -> bool:
     known = {"or": ("false", "0"), "and": ("true", "-1")}
     if monoid in known:
         return literal in known[monoid]
-    if monoid == "max" and dtype[0] in "fb":
-        return literal in _LOWEST
-    if monoid == "min" and dtype[0] in "fb":
-        return literal in _HIGHEST
+    if monoid in ("max", "min") and dtype[0] in "fb":
+        return literal == _INFINITIES.get((monoid, dtype))
     try:
-        number = float(literal)
+        number = int(literal) if dtype[0] in "iu" else float(literal)
     except ValueError:
         return False
     if monoid in ("sum", "product"):
@@ -50,8 +48,16 @@ def is_identity(monoid: str, literal: str, dtype: str) -> bool:
     return number == _edge(dtype, monoid == "max")
 
 
-_LOWEST = frozenset({"0xFF800000", "0xFF80", "0xFC00", "0xFFF0000000000000"})
-_HIGHEST = frozenset({"0x7F800000", "0x7F80", "0x7C00", "0x7FF0000000000000"})
+_INFINITIES = {  # as MLIR spells them
+    ("max", "f16"): "0xFC00",
+    ("min", "f16"): "0x7C00",
+    ("max", "bf16"): "0xFF80",
+    ("min", "bf16"): "0x7F80",
+    ("max", "f32"): "0xFF800000",
+    ("min", "f32"): "0x7F800000",
+    ("max", "f64"): "0xFFF0000000000000",
+    ("min", "f64"): "0x7FF0000000000000",
+}
 
 
 def _edge(dtype: str, lowest: bool) -> int:

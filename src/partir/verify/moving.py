@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from partir.ir.attributes import CONSTRAINT, ints
 from partir.ir.core import Op, Signature
-from partir.verify.counting import as_float, count
+from partir.verify.counting import as_float, count, fits
 from partir.verify.layout import (
     Digit,
     Layout,
+    Unreadable,
     View,
     broadcast,
     digits,
@@ -72,6 +73,8 @@ def _iota(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
     dim = int(op.signature.attrs["iota_dimension"].split()[0])
     size = type_.shape[dim]
     whole = type_.dtype[0] in "iu"
+    if whole and not fits(type_.dtype, 0, size - 1):
+        raise Unreadable(f"iota of {type_.dtype} that wraps around")
     node = count(machine.classes, 0, ((1, size),), type_.dtype if whole else "i64")
     if not whole:
         node = as_float(machine.classes, node, type_.dtype)

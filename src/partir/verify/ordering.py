@@ -89,8 +89,11 @@ def _ordered(classes: Classes, node: int) -> int | None:
     nan = _operands(classes, refs[0].node, "compare")
     if end not in (limit - 1, -limit) or inner is None or nan is None:
         return None
-    unequal = "NE" in str(classes.terms[refs[0].node].attrs)
+    compared = str(classes.terms[refs[0].node].attrs)
+    unequal = "NE" in compared and "TOTALORDER" not in compared
     (x,) = inner
+    if classes.terms[x.node].dtype not in ("f16", "bf16", "f32", "f64"):
+        return None
     if not unequal or any(ref.node != x.node for ref in nan):
         return None
     monoid = "max" if end == limit - 1 else "min"

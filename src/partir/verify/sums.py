@@ -66,7 +66,7 @@ def reduce(classes: Classes, what: Reduction) -> Made:
         return alone
     if any((rows < GARBAGE).any() for rows in what.rows.values()):
         return _plain(classes, term, what)
-    if term.kind == TIMES:
+    if term.kind == TIMES and what.monoid == "sum":
         (ref,) = term.refs
         inner = reduce(classes, what._replace(node=ref.node))
         return inner._replace(node=times(classes, inner.node, int(str(term.attrs))))
