@@ -66,3 +66,19 @@ def test_two_devices() -> None:
 def test_what_it_refuses() -> None:
     with pytest.raises(partir.PartitionError, match="diff takes two Partitioned"):
         partir.diff(split(x=0), "p")  # type: ignore[arg-type]
+
+
+def test_numbers_of_addresses_may_shift() -> None:
+    """An op before others is no reason to call them all lost and gained."""
+
+    def before(x: Any, w: Any, v: Any) -> Any:
+        return jnp.sum(jnp.tanh(x @ w) @ v, 0)
+
+    def after(x: Any, w: Any, v: Any) -> Any:
+        return jnp.sum(jnp.tanh((x @ w) @ (x @ w).T @ x @ w) @ v, 0)
+
+    args, rows = (f32(64, 64),) * 3, ManualPartition({"x": 0}, axis="A", name="rows")
+    a, b = (partir.partition(fn, {"A": 4}, [rows], args=args) for fn in (before, after))
+    found = partir.diff(a, b)
+    assert found.lost == ()
+    assert {use.kind for use in found.gained} == {"all_gather"}

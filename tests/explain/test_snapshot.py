@@ -26,7 +26,7 @@ def partitioned():
     tiles = partir.ManualPartition({"x": 0}, axis="A", name="tiles")
     return partir.partition(step, {"A": 4}, [tiles], args=(x, x))
 """
-CHANGED = MODEL.replace("jnp.tanh(x @ w)", "jnp.linalg.cholesky(jnp.tanh(x @ w))")
+CHANGED = MODEL.replace("return jnp", "x = x @ x.T\n    return jnp")
 TEST = """
 from model import partitioned
 
@@ -71,7 +71,9 @@ def test_a_project_of_its_own(tmp_path: Path) -> None:
     assert code == 1
     assert "gained: all_gather#0" in told
     assert "model.py:6" in told
+    assert "conflict" in told
     assert "remedy: " in told
+    assert "remedy: none" not in told
     assert "Traceback" not in told
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from partir.columns import aligned, bytes_text, seconds_text
-from partir.explain.changes import name_stem
 from partir.explain.evidence import ExplainedStep
 from partir.explain.listing import CollectiveUse, collective_list
+from partir.explain.pairing import Traits, unpaired
 from partir.ir.garbage import collection_paused
 from partir.spmd.printer import tiling_text
 
@@ -61,9 +60,9 @@ class Difference:
         if not self:
             return "no difference"
         lines = aligned([["figure", "before", "after"], *self._rows()])
-        lines += _listed("layout", [_layout_line(one) for one in self.layouts])
-        lines += _listed("lost", list(map(str, self.lost)))
-        lines += _listed("gained", list(map(str, self.gained)))
+        lines += listed("layout", [_layout_line(one) for one in self.layouts])
+        lines += listed("lost", list(map(str, self.lost)))
+        lines += listed("gained", list(map(str, self.gained)))
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -93,7 +92,8 @@ def _layout_line(one: LayoutChange) -> str:
     return f"{one.name}: {before} -> {after}"
 
 
-def _listed(label: str, lines: list[str]) -> list[str]:
+def listed(label: str, lines: list[str]) -> list[str]:
+    """Lines under a label, and how many there are more."""
     made = [f"{label}: {line}" for line in lines[:_MOST]]
     rest = len(lines) - _MOST
     return [*made, f"{label}: … and {rest} more"] if rest > 0 else made
@@ -145,24 +145,11 @@ Uses = tuple[CollectiveUse, ...]
 
 
 def _unmatched(a: Uses, b: Uses) -> tuple[Uses, Uses]:
-    """Those that the other has not: by value, else by its name but for numbers."""
-    a, b = _without_pairs(a, b, lambda use: (use.kind, use.axes, use.value))
-    return _without_pairs(
-        a, b, lambda use: (use.kind, use.axes, name_stem(use.value), use.bytes)
-    )
+    """Those that the other has not."""
+    left, right = unpaired([traits(use) for use in a], [traits(use) for use in b])
+    return tuple(a[place] for place in left), tuple(b[place] for place in right)
 
 
-def _without_pairs(
-    a: Uses, b: Uses, key: Callable[[CollectiveUse], Hashable]
-) -> tuple[Uses, Uses]:
-    waiting: dict[Hashable, list[CollectiveUse]] = defaultdict(list)
-    for use in a:
-        waiting[key(use)].append(use)
-    gained = []
-    for use in b:
-        if waiting[key(use)]:
-            waiting[key(use)].pop(0)
-        else:
-            gained.append(use)
-    left = {id(use) for uses in waiting.values() for use in uses}
-    return tuple(use for use in a if id(use) in left), tuple(gained)
+def traits(use: CollectiveUse) -> Traits:
+    """What a collective is told apart by."""
+    return Traits(use.kind, use.axes, use.value, use.bytes, use.cause)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from partir.explain.answer import Halt
+from partir.explain.chains import root_of, supporter_of
 from partir.explain.evidence import Evidence
+from partir.partition.state import Origin
 from partir.report.stops import Stop
 from partir.rules.factor import Factor
 from partir.rules.nest import UNDECIDED, WHOLE, Loop, Nest, nest_of
@@ -105,8 +108,34 @@ def outside(record: Evidence, axis: str, node: int) -> Nest:
 
 def latest_tactic(record: Evidence, axis: str, values: tuple[int, ...]) -> str | None:
     """Name of the last of the tactics that decided these values."""
-    origins = [o for v in values if (o := record.origin(axis, v)) is not None]
-    return record.tactic(max(origins, key=lambda o: o.step)) if origins else None
+    return latest(record, [decider(record, axis, value) for value in values])
+
+
+def latest(record: Evidence, origins: Iterable[Origin | None]) -> str | None:
+    """Name of the last of the tactics that decisions go back to."""
+    known = [origin for origin in origins if origin is not None]
+    return record.tactic(max(known, key=lambda o: o.step)) if known else None
+
+
+def decider(record: Evidence, axis: str, value: int) -> Origin | None:
+    """What decided a value; if completion did, what led it there."""
+    if record.is_completed(axis, value):
+        value = root_of(record, axis, value)
+    return record.origin(axis, value)
+
+
+def node_decider(record: Evidence, axis: str, node: int) -> Origin | None:
+    """The same for a node's loop."""
+    origin = record.step.state.node_origins.get((axis, node))
+    if origin is not None or (axis, node) not in record.state.node_origins:
+        return origin
+    value = supporter_of(record, axis, node)
+    return None if value is None else decider(record, axis, value)
+
+
+def node_tactic(record: Evidence, axis: str, node: int) -> str | None:
+    """The tactic since which a node has its loop."""
+    return record.tactic(node_decider(record, axis, node))
 
 
 def supporters(record: Evidence, axis: str, node: int, loop: Loop) -> list[int]:

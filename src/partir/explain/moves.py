@@ -9,13 +9,17 @@ from partir.explain.finding import (
     Finding,
     along,
     along_text,
+    decider,
     kept_whole,
+    latest,
     latest_tactic,
+    node_decider,
+    node_tactic,
     outside,
     stuck,
     supporters,
 )
-from partir.explain.wholes import node_tactic, summed
+from partir.explain.wholes import summed
 from partir.rules.factor import JOIN
 from partir.rules.nest import WHOLE, Loop
 from partir.rules.traits import PASSED_ON
@@ -145,9 +149,9 @@ def _disagreement(record: Evidence, axis: str, node: int, value: int) -> str:
 
 def _later(record: Evidence, axis: str, value: int, node: int) -> str | None:
     """The tactic since which a value and a node's loop disagree."""
-    origins = [record.origin(axis, value), record.state.node_origins.get((axis, node))]
-    known = [origin for origin in origins if origin is not None]
-    return record.tactic(max(known, key=lambda o: o.step)) if known else None
+    return latest(
+        record, [decider(record, axis, value), node_decider(record, axis, node)]
+    )
 
 
 def _differ(
@@ -159,9 +163,7 @@ def _differ(
     if home >= 0:
         since = _since(latest_tactic(record, axis, (value,)))
         lies = f"{name} is tiled on dimension {record.outer(value, home)}{since}"
-    runs = along_text(record, node, loop.factor) + _since(
-        node_tactic(record, axis, node)
-    )
+    runs = along_text(record, node, loop.factor) + _when(record, axis, node)
     reader = record.node_name(node)
     if cause == "no_loop":
         return (
@@ -174,6 +176,12 @@ def _differ(
             f'{name} over "{axis}", whose size does not divide it; it loops {runs}'
         )
     return f'over "{axis}", {lies}, and {reader} loops {runs}'
+
+
+def _when(record: Evidence, axis: str, node: int) -> str:
+    if (axis, node) in record.step.state.node_origins:
+        return _since(node_tactic(record, axis, node))
+    return " (completed after the last tactic)"
 
 
 def _at_home(record: Evidence, axis: str, op: Collective) -> Finding:

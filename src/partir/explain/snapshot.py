@@ -11,15 +11,16 @@ from typing import Any
 
 from partir.errors import PartitionError
 from partir.explain.ask import explain
-from partir.explain.compare import figures, layouts, shown
+from partir.explain.compare import figures, layouts, listed, shown, traits
 from partir.explain.evidence import ExplainedStep
 from partir.explain.listing import CollectiveUse, collective_list
+from partir.explain.pairing import Traits, unpaired
 from partir.explain.tallies import source_line
 from partir.files import write_whole
 
 _FORMAT = "partir snapshot 1"
-_ESTIMATED = ("seconds", "peak_bytes")
-_SAME = 0.01  # of estimates: less is no change
+_ESTIMATED = ("seconds", "peak_bytes", "work")
+_SAME = 0.01  # of estimates and of work: less is no change
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,9 @@ def moved_since(steps: Sequence[ExplainedStep], path: Path) -> Moved | None:
     uses = collective_list(steps)
     lines = _figure_lines(before["figures"], now["figures"])
     lines += _layout_lines(before["layouts"], now["layouts"])
-    lost, gained = _moved_collectives(before["collectives"], now["collectives"], uses)
-    lines += [f"lost: {one['kind']} of {one['value']} ({one['line']})" for one in lost]
-    lines += [f"gained: {use}" for use in gained]
+    lost, gained = _moved_collectives(before["collectives"], uses)
+    were = [f"{one['kind']} of {one['value']} ({one['line']})" for one in lost]
+    lines += [*listed("lost", were), *listed("gained", list(map(str, gained)))]
     if gained:
         largest = max(gained, key=lambda use: use.bytes)
         lines += str(explain(steps, largest.id)).splitlines()
@@ -115,19 +116,12 @@ def _layout(known: dict[str, str], name: str) -> str:
 
 
 def _moved_collectives(
-    before: list[dict[str, Any]], now: list[dict[str, Any]], uses: Sequence[Any]
+    before: list[dict[str, Any]], uses: Sequence[CollectiveUse]
 ) -> tuple[list[dict[str, Any]], list[CollectiveUse]]:
-    """Those that are no more, and those that are new; lines may shift."""
-    left = [*before]
-    gained = []
-    for one, use in zip(now, uses, strict=True):
-        same = next((old for old in left if _key(old) == _key(one)), None)
-        if same is None:
-            gained.append(use)
-        else:
-            left.remove(same)
-    return left, gained
-
-
-def _key(one: dict[str, Any]) -> tuple[Any, ...]:
-    return one["kind"], tuple(one["axes"]), one["value"], one["bytes"]
+    """Those that are no more, and those that are new; lines and numbers may shift."""
+    known = [
+        Traits(o["kind"], tuple(o["axes"]), o["value"], o["bytes"], o["cause"])
+        for o in before
+    ]
+    left, right = unpaired(known, [traits(use) for use in uses])
+    return [before[place] for place in left], [uses[place] for place in right]

@@ -11,6 +11,7 @@ from partir.explain.finding import (
     along,
     kept_whole,
     latest_tactic,
+    node_tactic,
     stuck,
     supporters,
 )
@@ -112,11 +113,6 @@ def summed(
     )
     cause = "joined" if loop.factor.reduce == JOIN else "summed"
     return Finding(cause, axis, text, node, tactic, values)
-
-
-def node_tactic(record: Evidence, axis: str, node: int) -> str | None:
-    """The tactic since which a node has its loop."""
-    return record.tactic(record.state.node_origins.get((axis, node)))
 
 
 def _argument(record: Evidence, axis: str, value: int) -> Finding:
