@@ -37,7 +37,9 @@ def default_options(
     platform = mesh.devices.flat[0].platform
     if platform != "cpu":
         return {}
-    barriers: CompilerOptions = {"xla_disable_hlo_passes": "cse_barrier_expander"}
+    policy = policy_of(platform)
+    options = dict(_COPIES) if policy.orders_reads else {}
     nested = program.program.nested  # only in loops are more gathers tied
-    tied = has_ties(prepared(program, policy_of(platform)) if nested else program)
-    return {**_COPIES, **(barriers if tied else {})}
+    if has_ties(prepared(program, policy) if nested else program):
+        options["xla_disable_hlo_passes"] = "cse_barrier_expander"
+    return options

@@ -239,6 +239,7 @@ class Estimate:
             self.donated,
             self._schedule,
             self._multiplicity,
+            copies=not self.device.export.orders_reads,
         )
 
     @property

@@ -36,6 +36,8 @@ class ExportPolicy:
             instead of the stack being summed behind it.
         outer_tiles: whether what is gathered or scattered along an inner dimension is
             moved as tiles along an outer one, and put in order on the device.
+        orders_reads: whether the compiler is told to read donated arguments for the
+            last time before it overwrites them, instead of copying them first.
 
     Example:
         >>> ExportPolicy(name="mine", ties_first=False).as_data()["ties_first"]
@@ -50,6 +52,7 @@ class ExportPolicy:
     ties_in_loops: bool = False
     sums_in_loops: bool = False
     outer_tiles: bool = False
+    orders_reads: bool = False
 
     def __post_init__(self) -> None:
         """Check every answer."""
@@ -79,6 +82,7 @@ XLA_CPU = ExportPolicy(
     ties_in_loops=True,
     sums_in_loops=True,
     outer_tiles=True,
+    orders_reads=True,
 )
 XLA_GPU = ExportPolicy(name="xla_gpu")
 # XLA's scheduler for TPUs minds memory by itself, and hardly merges gathers; a tie

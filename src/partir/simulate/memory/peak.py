@@ -57,10 +57,12 @@ def peak_memory(
     donated: Sequence[bool],
     schedule: Callable[[Kernels], Kernels],
     multiplicity: Multiplicity | None = None,
+    copies: bool = True,
 ) -> Peak:
     """Peak of a program whose kernels are in order; `schedule` orders loops' bodies.
 
-    `multiplicity` is what a folded program stands for.
+    `multiplicity` is what a folded program stands for, `copies` whether arguments that
+    are still read when their successors may be written are copied.
     """
     if multiplicity is not None:
         program, block = _own_results(program, block, len(multiplicity.results))
@@ -70,6 +72,8 @@ def peak_memory(
     arguments = multiplicity.arguments if multiplicity else [1] * len(body.arguments)
     results = multiplicity.results if multiplicity else [1] * len(body.results)
     donation = donation_of(program, block, donated, multiplicity)
+    if not copies:
+        donation = replace(donation, copied=())
     _reuse(lives, program, donation, arguments, results)
     temporary, place = lives.peak()
     pairs = zip(body.arguments, arguments, strict=True)
