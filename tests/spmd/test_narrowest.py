@@ -115,3 +115,34 @@ def test_pairs_of_rows_move_rows_and_not_pairs(name: str) -> None:
     got, want = record.compile()(*args), jax.jit(both)(*args)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9), got, want)
     assert record.bytes_communicated < most * 8
+
+
+DEEP = 600  # ops, more than Python would go down one by one
+
+
+def _deep(x: Array) -> Array:
+    for _ in range(DEEP // 2):
+        x = -jnp.abs(x)
+    return x
+
+
+def test_chains_of_many_ops() -> None:
+    """Looked through without recursion, where values move and where sums wait."""
+
+    def gathered(x: Array) -> Array:
+        return jnp.sort(_deep(x))
+
+    def accumulated(x: Array) -> Array:
+        zeros = jnp.zeros(x.shape[1])
+        return lax.fori_loop(0, 3, lambda _, sums: sums + negated(x.sum(0)), zeros)
+
+    def negated(x: Array) -> Array:
+        for _ in range(DEEP):
+            x = -x
+        return x
+
+    rows = partir.ManualPartition({"x": 0}, axis="X")
+    record = partir.partition(gathered, {"X": 4}, [rows], args=(V,))
+    assert record.collectives["all_gather"] == sum(record.collectives.values()) == 1
+    summed = partir.partition(accumulated, {"X": 4}, [rows], args=(floats(1, 8, 4),))
+    assert summed.collectives["all_reduce"] >= 1

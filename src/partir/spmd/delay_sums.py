@@ -24,6 +24,7 @@ from partir.rules.nest import Nest, Tiling
 from partir.rules.registry import sums_pieces
 
 Axes = tuple[str, ...]
+_LONGEST = 100  # how many ops in a row a summand goes through
 
 
 @dataclass(frozen=True)
@@ -145,15 +146,17 @@ class _Finder:
             links.append(readers[0])
         return _Chain(tuple(values), tuple(links), tuple(summands))
 
-    def _summands(self, op: Op, inside: set[int], skip: int) -> dict[int, _Chain]:
+    def _summands(
+        self, op: Op, inside: set[int], skip: int, most: int = _LONGEST
+    ) -> dict[int, _Chain]:
         found = {}
-        for operand in op.operands:
-            chain = self._summand(operand, inside) if operand != skip else None
+        for operand in op.operands if most else ():
+            chain = self._summand(operand, inside, most) if operand != skip else None
             if chain is not None:
                 found[operand] = chain
         return found
 
-    def _summand(self, value: int, inside: set[int]) -> _Chain | None:
+    def _summand(self, value: int, inside: set[int], most: int) -> _Chain | None:
         """A value that waits for a sum, or a linear op of such."""
         producer = self.program.producers.get(value)
         if producer not in inside or producer is None or self.reads[value] != 1:
@@ -163,7 +166,7 @@ class _Finder:
         op = self.program.ops[producer]
         if op.regions:
             return None
-        found = self._summands(op, inside, skip=-1)
+        found = self._summands(op, inside, -1, most - 1)
         positions = {i for i, v in enumerate(op.operands) if v in found}
         if not positions or not self._passes(op, positions):
             return None

@@ -8,7 +8,7 @@ Only ops that do little are made again, and only where fewer bytes move.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
@@ -27,6 +27,7 @@ from partir.spmd.wishes import base_of, is_looped
 
 _MADE_AGAIN = (Role.CHEAP, Role.VIEW)
 _DEPTH = 8  # how many ops ahead are looked at
+_LONGEST = 64  # how many ops in a row are made again
 
 
 def steps_between(
@@ -54,6 +55,11 @@ class Way(NamedTuple):
 
     bytes: float
     nest: Nest | None  # None: the value itself is moved
+    length: int = 0  # of the longest row of ops to make again
+
+
+Asked = tuple[int, Tiling]  # a value and the layout in which it is wanted
+Finding = Generator[Asked, Way, Way]  # asks for other ways on its way to one
 
 
 class Narrowest:
@@ -97,36 +103,61 @@ class Narrowest:
         key = value, want
         found = self._ways.get(key)
         if found is None:
-            found = self._ways[key] = self._find(value, want)
+            found = self._ways[key] = self._found(self._find(value, want))
         return found
 
-    def _find(self, value: int, want: Tiling) -> Way:
+    def _found(self, first: Finding) -> Way:
+        """What a search ends with; ways that it asks for are looked for, or known.
+
+        Without recursion: thousands of ops may lie between a value and its source.
+        """
+        running: list[tuple[Asked | None, Finding]] = [(None, first)]
+        answer: Way | None = None
+        while running:
+            key, finding = running[-1]
+            try:
+                asked = finding.send(answer)  # type: ignore[arg-type]  # None: it starts
+            except StopIteration as done:
+                answer = done.value
+                running.pop()
+                if key is not None:
+                    self._ways[key] = done.value
+                continue
+            answer = self._ways.get(asked)
+            if answer is None:
+                running.append((asked, self._find(*asked)))
+        assert answer is not None
+        return answer
+
+    def _find(self, value: int, want: Tiling) -> Finding:
         have = self.tilings[value]
         if have == want:
             return Way(0.0, None)
         moved = bytes_between(self.program.types[value], have, want, self.mesh)
         if self._kept and self._is_kept_outside(value, want):
             return Way(moved, self._made_again(value, want))
-        return self._again(value, want, moved)
+        return (yield from self._again(value, want, moved))
 
     def made_at_home(self, value: int, made: Tiling) -> Nest | None:
         """Loops that make a value at home, if that moves less than it would itself."""
         type_, home = self.program.types[value], self.tilings[value]
         moved = bytes_between(type_, made, home, self.mesh)
-        return self._again(value, home, moved).nest
+        return self._found(self._again(value, home, moved)).nest
 
-    def _again(self, value: int, want: Tiling, moved: float) -> Way:
+    def _again(self, value: int, want: Tiling, moved: float) -> Finding:
         """A value made in a tiling of operands in theirs, if fewer bytes move."""
         nest = self._made_again(value, want) if moved else None
         if nest is None:
             return Way(moved, None)
         op = self.program.ops[self.program.producers[value]]
-        again = 0.0
+        again, length = 0.0, 0
         for operand, need in zip(op.operands, nest.needs, strict=True):
-            again += self.way(operand, need).bytes
-            if again > moved or (again == moved and not self._is_kept(value)):
+            way = yield operand, need
+            again, length = again + way.bytes, max(length, way.length)
+            dearer = again > moved or (again == moved and not self._is_kept(value))
+            if dearer or length >= _LONGEST:
                 return Way(moved, None)
-        return Way(again, nest)
+        return Way(again, nest, length + 1)
 
     def _is_kept(self, value: int) -> bool:
         """Whether it is another form, or a part, of what is kept once gathered."""
