@@ -71,17 +71,18 @@ def _group_order(site: Site) -> Op | None:
 def _other_reduction(site: Site) -> Op | None:
     if site.name not in ("all_reduce", "reduce_scatter"):
         return None
-    return site.changed(lambdas=_reducer(site, "stablehlo.maximum", "stablehlo.add"))
+    return site.changed(lambdas=reducer(site, "stablehlo.maximum", "stablehlo.add"))
 
 
 @mistake("another reduction on each device")
 def _other_local(site: Site) -> Op | None:
     if site.name != "reduce" or len(site.op.operands) != 2:
         return None
-    return site.changed(lambdas=_reducer(site, "stablehlo.maximum", "stablehlo.add"))
+    return site.changed(lambdas=reducer(site, "stablehlo.maximum", "stablehlo.add"))
 
 
-def _reducer(site: Site, first: str, second: str) -> tuple[Lambda, ...]:
+def reducer(site: Site, first: str, second: str) -> tuple[Lambda, ...]:
+    """One reducer in place of another."""
     (reducer,) = site.op.signature.lambdas
     (op, *rest) = reducer.ops
     kind = second if op.kind == first else first

@@ -7,8 +7,9 @@ from typing import Any
 
 import benchmarks.mutants.kinds  # noqa: F401  (kinds register themselves)
 from benchmarks.models import mlp, suite
-from benchmarks.mutants.__main__ import MESH, judged
+from benchmarks.mutants.__main__ import judged
 from benchmarks.mutants.edit import KINDS, mutants
+from benchmarks.mutants.programs import MESH
 from partir.frontend.device_local import read_device_local
 from partir.ir.core import Program
 

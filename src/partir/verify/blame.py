@@ -13,6 +13,7 @@ from partir.verify.reductions import reduced_over_axes
 from partir.verify.sums import REDUCE
 from partir.verify.terms import Term
 
+_LOOKED_AT = 60  # classes, before the last of them is blamed
 _MONOIDS = ("sum", "max", "min", "and", "or", "product")
 
 
@@ -39,7 +40,7 @@ def strange(machine: Machine, node: int) -> list[int]:
 def blamed(machine: Machine, node: int) -> tuple[int, View | None]:
     """The first strange class that is no part of something in the source."""
     last = node
-    for other in strange(machine, node):
+    for other in strange(machine, node)[:_LOOKED_AT]:
         op = machine.origins.get(other)
         if op is None:
             continue
@@ -79,7 +80,7 @@ def _subsets(axes: list[int]) -> Iterator[tuple[int, ...]]:
 
 def described(term: Term) -> str:
     """A class in a few words: its op and sizes."""
-    name = term.kind.rpartition(".")[2]
+    name = term.kind.rpartition(".")[2].replace("picked", "rows of what is made")
     if term.kind == REDUCE:
         bound = [str(n) for v, n in enumerate(term.sizes) if v not in term.free]
         name = f"{term.attrs} over {' x '.join(bound)}"

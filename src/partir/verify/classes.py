@@ -60,6 +60,15 @@ class Classes:
         self.source = len(self.terms)
         self.rows.seal()
 
+    def forget(self) -> None:
+        """Back to the source alone, for another device-local program."""
+        assert self.source is not None
+        for term in self.terms[self.source :]:
+            del self._known[term]
+        del self.terms[self.source :]
+        self.numbers = {n: v for n, v in self.numbers.items() if n < self.source}
+        self.rows.forget()
+
     def in_source(self, node: int) -> bool:
         """Whether the source computes this, too."""
         return self.source is None or node < self.source

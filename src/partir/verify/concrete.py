@@ -64,9 +64,9 @@ def _shown(classes: Classes, view: View) -> np.ndarray | None:
 
 
 def computed(
-    classes: Classes, mesh: Sequence[int], op: Op, views: Sequence[View]
+    classes: Classes, sizes: tuple[int, ...], op: Op, views: Sequence[View]
 ) -> list[View] | None:
-    """An op on known numbers, some of which no digits count; `mesh` has the sizes."""
+    """An op on known numbers, some of which no digits count."""
     run = _RUN.get(op.signature.name)
     if run is None or len(op.results) != 1:
         return None
@@ -75,7 +75,7 @@ def computed(
     operands = [numbers(classes, view) for view in views]
     if dtype is None or any(found is None for found in operands):
         return None
-    rank = len(mesh) + len(type_.shape)
+    rank = len(sizes) + len(type_.shape)
     spread = [
         x.reshape(x.shape + (1,) * (rank - x.ndim)) for x in operands if x is not None
     ]
@@ -85,9 +85,9 @@ def computed(
         return None
     rows = narrowed(made.astype(dtype).astype(np.int64)) + _ZERO
     node = classes.of(Term(KNOWN, (), (), (), (), new=(OPEN,), dtype=type_.dtype))
-    local, alone = (tuple(map(repeated, sizes)) for sizes in (type_.shape, mesh))
-    plain = Layout(local, alone)
-    shape = (*mesh, *type_.shape)
+    local = tuple(repeated(size) for size in type_.shape)
+    plain = Layout(local, tuple(repeated(size) for size in sizes))
+    shape = (*sizes, *type_.shape)
     return [View(node, rebuilt(plain, {0: rows}, shape, {0: OPEN}))]
 
 

@@ -7,7 +7,7 @@ parses and runs by itself: keep it as a test.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from partir.ir.core import Lambda, Op, Program, Region
 from partir.ir.types import TensorType
@@ -42,6 +42,23 @@ def excerpt(machine: Machine, value: int) -> str:
     )
 
 
+def program_text(program: Program) -> str:
+    """A whole device-local program as a module, in generic form."""
+    body = program.body
+    names = {v: f"%arg{n}" for n, v in enumerate(body.arguments)}
+    head = ", ".join(f"{names[v]}: {program.types[v].text}" for v in body.arguments)
+    lines = _lines(program, body.ops, names, "  ")
+    types = ", ".join(program.types[v].text for v in body.results)
+    reads = ", ".join(names[v] for v in body.results)
+    return "\n".join(
+        [
+            f"module {{\n  func.func @main({head}) -> ({types}) {{",
+            *("  " + line for line in lines),
+            f'    "func.return"({reads}) : ({types}) -> ()\n  }}\n}}',
+        ]
+    )
+
+
 def _between(machine: Machine, value: int) -> tuple[list[int], list[int]]:
     """Ops that made a value out of right ones, in order, and these."""
     program, ops = machine.program, set[int]()
@@ -57,7 +74,16 @@ def _between(machine: Machine, value: int) -> tuple[list[int], list[int]]:
             left += [*program.ops[op].operands, *_captured(program, program.ops[op])]
         elif op is None:
             arguments[here] = None
-    return sorted(ops), [v for v in arguments if program.producers.get(v) not in ops]
+    order = [index for index in _order(program, program.body) if index in ops]
+    return order, [v for v in arguments if program.producers.get(v) not in ops]
+
+
+def _order(program: Program, region: Region) -> Iterator[int]:
+    """Ops in the order in which they run, those of regions before their op."""
+    for index in region.ops:
+        for inner in program.ops[index].regions:
+            yield from _order(program, inner)
+        yield index
 
 
 def _right(machine: Machine, value: int) -> bool:
@@ -102,10 +128,10 @@ def _lines(
     return made
 
 
-def _named(results: Sequence[int], names: dict[int, str]) -> str:
+def _named(results: Sequence[int], names: dict[int, str], letter: str = "v") -> str:
     if not results:
         return ""
-    base = f"%v{results[0]}"
+    base = f"%{letter}{results[0]}"
     for number, value in enumerate(results):
         names[value] = base if len(results) == 1 else f"{base}#{number}"
     return f"{base} = " if len(results) == 1 else f"{base}:{len(results)} = "
@@ -149,7 +175,7 @@ def lambda_text(function: Lambda) -> str:
     )
     parts = []
     for op in function.ops:
-        left = _named(op.results, names)
+        left = _named(op.results, names, "l")
         reads = ", ".join(names[v] for v in op.operands)
         signature = op.signature
         tail = _tail(signature.attrs, signature.operands, signature.results)

@@ -130,6 +130,9 @@ def _match(machine: Machine, op: Op, inits: list[View]) -> list[View]:
     for loop in machine.loops:
         if not isinstance(loop, Loop) or [v.node for v in loop.inits] != nodes:
             continue
+        ranks = [len(type_.shape) for type_ in op.signature.operands]
+        if [len(type_.shape) for type_ in loop.types] != ranks:
+            continue
         try:
             return _induct(machine, op, inits, loop)
         except Unreadable as error:

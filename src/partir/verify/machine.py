@@ -17,6 +17,7 @@ from partir.verify.classes import Classes
 from partir.verify.concrete import computed
 from partir.verify.equations import equation_of
 from partir.verify.layout import Layout, Unreadable, View, repeated
+from partir.verify.picks import picked
 from partir.verify.pins import settled
 from partir.verify.plans import Plan, make_plan
 from partir.verify.sums import CONTRACTIONS, times
@@ -121,7 +122,7 @@ class Machine:
                 made = [self.empty(type_) for type_ in op.signature.results]
             else:
                 views = self.results(op, self.read(op.operands))
-                made = [settled(self.classes, view) for view in views]
+                made = [picked(self.classes, settled(self.classes, v)) for v in views]
         except Unreadable as error:
             first = error.unknown if isinstance(error, Passed) else None
             made = [first or Unknown(index, str(error))] * len(op.results)

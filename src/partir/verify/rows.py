@@ -67,11 +67,20 @@ class MadeRows:
         """Start empty."""
         self._known: dict[object, int] = {}
         self._made: list[Rows] = []
+        self._tables: list[Rows] = []
+        self._tables_of: dict[int, list[int]] = {}  # by row
         self.source: int | None = None  # where those begin that the source has not
 
     def seal(self) -> None:
         """What comes now is the device-local program."""
         self.source = FIRST_MADE + len(self._made)
+
+    def forget(self) -> None:
+        """Back to what the source has."""
+        assert self.source is not None
+        for rows in self._made[self.source - FIRST_MADE :]:
+            del self._known[rows.tobytes()]
+        del self._made[self.source - FIRST_MADE :]
 
     def in_source(self, rows: Rows) -> bool:
         """Whether the source has all of these."""
@@ -163,6 +172,46 @@ class MadeRows:
         for place in zip(*np.nonzero(rows >= FIRST_MADE), strict=True):
             made[place] = self._made[int(rows[place]) - FIRST_MADE][-2]
         return made
+
+    # Rows that the source has one behind the other
+
+    def pick(self, rows: Rows) -> int | None:
+        """The number of a table of the source that has these rows, or is among them."""
+        distinct = np.unique(rows[rows >= 0])
+        if self.source is None:
+            return self._picked(rows, distinct)
+        possible = {n for row in distinct for n in self._tables_of.get(int(row), ())}
+        fits: list[tuple[bool, int]] = []
+        for number in sorted(possible):
+            table = self._tables[number]
+            common = int(np.isin(distinct, table).sum())
+            if common in (distinct.size, table.size):
+                fits.append((common != distinct.size or common != table.size, number))
+        return min(fits)[1] if fits else None
+
+    def _picked(self, rows: Rows, distinct: Rows) -> int:
+        flat = rows[rows >= 0]
+        order = np.unique(flat, return_index=True)[1]
+        table = flat[np.sort(order)]
+        key = ("table", table.tobytes())
+        if key not in self._known:
+            self._known[key] = len(self._tables)
+            self._tables.append(table)
+            for row in distinct:
+                self._tables_of.setdefault(int(row), []).append(self._known[key])
+        return self._known[key]
+
+    def picked_size(self, number: int) -> int:
+        """How many rows a table has."""
+        return self._tables[number].size
+
+    def places(self, rows: Rows, number: int) -> Rows:
+        """Where rows are in a table; others are not known. Numbers stay in place."""
+        table = self._tables[number]
+        order = np.argsort(table)
+        near = np.clip(rows, table.min(), table.max())
+        at = order[np.searchsorted(table, near, sorter=order)]
+        return np.where(rows < 0, rows, np.where(table[at] == rows, at, GARBAGE))
 
     def complete(self, rows: Rows, size: int) -> bool:
         """Whether every one of these bags has each row of a dimension once."""

@@ -8,7 +8,7 @@ it is what the source computes; else the sum is moved inwards, past ops that are
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from partir.verify.classes import NO_ROWS, Classes, Made, inside
 from partir.verify.layout import Unreadable
 from partir.verify.linear import Step, step_past
 from partir.verify.monoids import is_identity
+from partir.verify.picks import PICKED, pick
 from partir.verify.pins import AT, settled_rows
 from partir.verify.rows import BAG, DROPPED, GARBAGE, OPEN, Rows, filled
 from partir.verify.terms import (
@@ -60,12 +61,19 @@ def reduce(classes: Classes, what: Reduction) -> Made:
         return Made(what.node, where_of(what.dims, what.sizes))
     what = dropped(classes, what)
     term = classes.terms[what.node]
-    if term.kind == AT:
-        return _inside_pins(classes, term, what)
+    if term.kind in (AT, PICKED):
+        within = _INSIDE[term.kind](classes, term, what)
+        if within is not None:
+            return within
     if (alone := single(classes, what)) is not None:
         return alone
     if any((rows < GARBAGE).any() for rows in what.rows.values()):
         return _plain(classes, term, what)
+    return _of_term(classes, term, what)
+
+
+def _of_term(classes: Classes, term: Term, what: Reduction) -> Made:
+    """A reduction of plain rows of a class."""
     if term.kind == TIMES and what.monoid == "sum":
         (ref,) = term.refs
         inner = reduce(classes, what._replace(node=ref.node))
@@ -101,6 +109,34 @@ def _inside_pins(classes: Classes, term: Term, what: Reduction) -> Made:
     return settled_rows(
         classes, made._replace(rows={**made.rows, **pins}), {*names.values()}
     )
+
+
+def _inside_picks(classes: Classes, term: Term, what: Reduction) -> Made | None:
+    """A class some of whose rows are counted: reduced along other dimensions."""
+    (ref,), picks = term.refs, dict(term.attrs)
+    if any(v in what.used for dim in picks for v in what.dims[dim]):
+        return None
+    names = {dim: ("picked", what.node, dim) for dim in picks}
+    dims = tuple(
+        (names[dim],) if dim in picks else held for dim, held in enumerate(what.dims)
+    )
+    sizes = dict(what.sizes)
+    for dim, name in names.items():
+        sizes[name] = classes.terms[ref.node].dims[dim]
+    made = reduce(classes, what._replace(node=ref.node, dims=dims, sizes=sizes))
+    where, node = dict(made.where), made.node
+    for dim, name in names.items():
+        place = where.pop(name)[0]
+        for variable, (_, stride) in where_of((what.dims[dim],), what.sizes).items():
+            where[variable] = (place, stride)
+        node = pick(classes, node, place, picks[dim])
+    return Made(node, where, made.rows)
+
+
+_INSIDE: dict[str, Callable[[Classes, Term, Reduction], Made | None]] = {
+    AT: _inside_pins,
+    PICKED: _inside_picks,
+}
 
 
 def in_source(classes: Classes, made: Made) -> bool:
@@ -174,7 +210,7 @@ def times(classes: Classes, node: int, count: int) -> int:
     term = classes.terms[node]
     if count == 1 or starts_reduction("sum", term):
         return node
-    if term.kind == TIMES:
+    if term.kind == TIMES and what.monoid == "sum":
         return times(classes, term.refs[0].node, count * int(str(term.attrs)))
     dims = tuple((n,) for n in range(len(term.dims)))
     sizes = dict(enumerate(term.dims))

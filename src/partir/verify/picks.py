@@ -1,0 +1,53 @@
+"""`picked`: rows that the source has one behind the other, counted from zero.
+
+What an op makes of windows or of shifted operands has rows with numbers of their own
+(`rows.py`). As the rows of a class that counts them they are plain again, and so is all
+that is made of them: a deep network is read as quickly as one without windows.
+"""
+
+from __future__ import annotations
+
+from partir.verify.classes import Classes
+from partir.verify.layout import View
+from partir.verify.rows import FIRST_MADE
+from partir.verify.spread import dims_held, rebuilt, rows_of, shape_of
+from partir.verify.terms import Ref, Term
+
+PICKED = "picked"
+
+
+def picked(classes: Classes, view: View) -> View:
+    """A view with made rows, if the source has them, as one of plain rows."""
+    for dim, table in view.layout.tables:
+        if (table.rows >= FIRST_MADE).any() and _is_held(view, dim):
+            number = classes.rows.pick(table.rows)
+            if number is not None:
+                view = _counted(classes, view, dim, number)
+    return view
+
+
+def _is_held(view: View, dim: int) -> bool:
+    labels = (*view.layout.local, *view.layout.axes)
+    return any(dim in dims_held(items) for items in labels)
+
+
+def pick(classes: Classes, node: int, dim: int, number: int) -> int:
+    """The class whose rows are those of a table, counted."""
+    term, picks = classes.terms[node], {dim: number}
+    if term.kind == PICKED:
+        picks |= dict(term.attrs)
+        node = term.refs[0].node
+    sizes = list(term.dims)
+    sizes[dim] = classes.rows.picked_size(number)
+    every = tuple(range(len(sizes)))
+    refs = (Ref(node, tuple((n,) for n in every)),)
+    key = tuple(sorted(picks.items()))
+    made = Term(PICKED, key, refs, tuple(sizes), every, dtype=term.dtype)
+    return classes.of(made)
+
+
+def _counted(classes: Classes, view: View, dim: int, number: int) -> View:
+    rows = classes.rows.places(rows_of(view.layout, dim), number)
+    sizes = {dim: classes.rows.picked_size(number)}
+    layout = rebuilt(view.layout, {dim: rows}, shape_of(view.layout), sizes)
+    return View(pick(classes, view.node, dim, number), layout)
