@@ -1,6 +1,7 @@
 """Mistakes injected into device-local programs, counted by kind.
 
-    python -m benchmarks.mutants [--per-kind 8] [--seed 0] [--only NAME] [--survivors]
+    python -m benchmarks.mutants [--per-kind 8] [--seed 0] [--only NAME ...] [--seconds S]
+                                [--survivors]
 
 Each device-local program of a few training steps and functions gets one mistake at a
 time, at sites drawn by seed, among the ops that results depend on. A mistake is
@@ -12,8 +13,10 @@ each is run beside the right program: if the numbers are the same, it was no mis
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -29,6 +32,7 @@ from partir.frontend.device_local import read_device_local
 from partir.ir.core import Program
 from partir.verify import Source, compare
 
+Mistake = tuple[str, str, Program]
 VERDICTS = ("disproved", "not proved", "harmless", "missed")
 
 
@@ -42,19 +46,27 @@ def judged(done: Any, local: Program, source: Source | Program | None = None) ->
     return "disproved" if proof.disproved else "not proved"
 
 
-def mistakes(local: Program, seed: int, count: int) -> Iterator[tuple[str, str, Any]]:
+def mistakes(local: Program, seed: int, count: int) -> Iterator[Mistake]:
     """Programs with one mistake each, of every kind: kind, where, program."""
-    for kind in KINDS:
-        for index, mutant in mutants(local, kind, seed, count):
-            op = local.ops[index]
-            yield kind, f"{op.signature} at {op.location}", mutant
-    for kind, change in WHOLE.items():
-        seen = set()
-        for number in range(count):
-            mutant = change(local, random.Random(f"{kind} {seed} {number}"))
-            if mutant is not None and (mutant.ops, mutant.body) not in seen:
-                seen.add((mutant.ops, mutant.body))
-                yield kind, "the program", mutant
+    found = [_single(local, kind, seed, count) for kind in KINDS]
+    found += [_whole(local, kind, seed, count) for kind in WHOLE]
+    for each in itertools.zip_longest(*found):  # all kinds, if time is short
+        yield from filter(None, each)
+
+
+def _single(local: Program, kind: str, seed: int, count: int) -> Iterator[Mistake]:
+    for index, mutant in mutants(local, kind, seed, count):
+        op = local.ops[index]
+        yield kind, f"{op.signature} at {op.location}", mutant
+
+
+def _whole(local: Program, kind: str, seed: int, count: int) -> Iterator[Mistake]:
+    seen = set()
+    for number in range(count):
+        mutant = WHOLE[kind](local, random.Random(f"{kind} {seed} {number}"))
+        if mutant is not None and (mutant.ops, mutant.body) not in seen:
+            seen.add((mutant.ops, mutant.body))
+            yield kind, "the program", mutant
 
 
 def verdict_of(done: Any, local: Program, mutant: Program, source: Source) -> str:
@@ -70,16 +82,20 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Mistakes that the verifier finds.")
     parser.add_argument("--per-kind", type=int, default=8, help="and program (8)")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", default="", help="programs with this in their name")
+    parser.add_argument("--only", nargs="*", default=[""], help="parts of names")
+    parser.add_argument("--seconds", type=float, default=1e9, help="for each program")
     parser.add_argument("--survivors", action="store_true", help="list them")
     options = parser.parse_args(argv)
     counts: Counter[tuple[str, str]] = Counter()
     false_alarms, tried = 0, 0
-    for name, done in programs(options.only):
+    for name, done in programs(*options.only):
+        begin = time.monotonic()
         local = read_device_local(done.stablehlo())
         source, tried = Source(done.program), tried + 1
         false_alarms += judged(done, local, source) != "proved"
         for kind, where, mutant in mistakes(local, options.seed, options.per_kind):
+            if time.monotonic() - begin > options.seconds:
+                break
             verdict = verdict_of(done, local, mutant, source)
             counts[kind, verdict] += 1
             counts["all", verdict] += 1

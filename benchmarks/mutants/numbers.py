@@ -59,3 +59,21 @@ def equal(done: Any, right: Program, other: Program) -> bool:
             if not np.allclose(a, b, rtol=1e-4, atol=1e-5, equal_nan=True):
                 return False
     return True
+
+
+def whole_outputs(done: Any, local: Program, seed: int) -> list[np.ndarray]:
+    """Results as whole arrays, put together from what devices hold."""
+    held, mesh, found = outputs(done, local, seed), done.mesh, []
+    results = [done.program.types[port.value] for port in done.program.results]
+    for number, (type_, tiling) in enumerate(
+        zip(results, done.spmd.out_tilings, strict=True)
+    ):
+        copies = held[number * mesh.size : (number + 1) * mesh.size]
+        count = int(np.prod(type_.shape))
+        places = tiles(np.arange(count).reshape(type_.shape), tiling, mesh)
+        whole = np.zeros(count, copies[0].dtype)
+        for place, copy in zip(places, copies, strict=True):
+            cut = copy[tuple(slice(0, n) for n in place.shape)]
+            whole[place.reshape(-1)] = cut.reshape(-1)
+        found.append(whole.reshape(type_.shape))
+    return found

@@ -114,8 +114,8 @@ def _partitioned(fn: Any, args: tuple[Any, ...], tiles: dict[str, int]) -> Any:
     )
 
 
-def programs(only: str = "") -> Iterator[tuple[str, Any]]:
-    """Partitioned programs by name."""
-    for name, make in (*_steps(), *_functions()):
-        if only in name:
+def programs(*only: str) -> Iterator[tuple[str, Any]]:
+    """Partitioned programs by name; those alone with one of these in it."""
+    for name, make in (*_functions(), *_steps()):
+        if not only or any(part in name for part in only):
             yield name, make()

@@ -141,11 +141,11 @@ def compare(
 
 
 def _held_against(
-    given: Source, local: Program, mesh: Mesh, tilings: Sequence[Tilings], begin: float
+    held: Source, local: Program, mesh: Mesh, tilings: Sequence[Tilings], begin: float
 ) -> Proof:
-    source, wanted, (in_tilings, out_tilings) = given.program, given.machine, tilings
+    source, wanted, (in_tilings, out_tilings) = held.program, held.machine, tilings
     sizes = tuple(mesh.axes.values())
-    machine = Machine(given.classes, local, mesh.names, sizes, loops=wanted.loops)
+    machine = Machine(held.classes, local, mesh.names, sizes, loops=wanted.loops)
     _check_counts(source, local)
     for value, number, tiling in zip(
         local.body.arguments, source.body.arguments, in_tilings, strict=True
