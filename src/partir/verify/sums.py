@@ -210,7 +210,7 @@ def times(classes: Classes, node: int, count: int) -> int:
     term = classes.terms[node]
     if count == 1 or starts_reduction("sum", term):
         return node
-    if term.kind == TIMES and what.monoid == "sum":
+    if term.kind == TIMES:
         return times(classes, term.refs[0].node, count * int(str(term.attrs)))
     dims = tuple((n,) for n in range(len(term.dims)))
     sizes = dict(enumerate(term.dims))
