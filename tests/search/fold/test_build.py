@@ -74,7 +74,7 @@ CASES = {
             graph_network.train_step,
             *graph_network.example_args(graph_network.Config(steps=5))[0],
         ),
-        *(graph_network.EDGES, graph_network.MODEL, 4, 6, 4),
+        *(graph_network.EDGES, graph_network.MODEL, 4, 5, 4),
     ),
 }
 SCHEDULES = ("", "b", "bm", "b2", "b3", "bm3")
@@ -133,7 +133,9 @@ def assert_alike(one: Estimate, other: Estimate, odd: int) -> None:
     assert one.communication_seconds == pytest.approx(
         other.communication_seconds, rel=0.01 * odd or 0.001
     )
-    assert one.seconds == pytest.approx(other.seconds, rel=0.035)
+    # Results that are gathered at the end of all layers overlap with less than those
+    # that are gathered at the end of one.
+    assert one.seconds == pytest.approx(other.seconds, rel=0.055)
     rel = 0.02 if one.device.order == "program" else 0.08
     assert one.peak_bytes == pytest.approx(other.peak_bytes, rel=rel)
 
