@@ -1,7 +1,7 @@
 """Mistakes injected into device-local programs, counted by kind.
 
     python -m benchmarks.mutants [--per-kind 8] [--seed 0] [--only NAME ...]
-                                [--seconds S] [--survivors]
+                                 [--seconds S] [--survivors]
 
 Each device-local program of a few training steps and functions gets one mistake at a
 time, at sites drawn by seed, among the ops that results depend on. A mistake is

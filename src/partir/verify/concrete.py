@@ -22,7 +22,7 @@ from partir.verify.terms import Term
 
 KNOWN = "known"  # the class of all numbers of a type: its rows are the numbers
 _ZERO = 1 << 39  # the row of the number zero
-_TYPES = {
+TYPES = {
     "i1": np.bool_,
     **{f"i{n}": np.dtype(f"int{n}").type for n in (8, 16, 32, 64)},
     **{f"ui{n}": np.dtype(f"uint{n}").type for n in (8, 16, 32, 64)},
@@ -60,18 +60,18 @@ def _shown(classes: Classes, view: View) -> np.ndarray | None:
     rows = rows_of(view.layout, 0)
     if (rows == GARBAGE).any():
         return None
-    return (rows - _ZERO).astype(_TYPES[classes.terms[view.node].dtype])
+    return (rows - _ZERO).astype(TYPES[classes.terms[view.node].dtype])
 
 
 def computed(
     classes: Classes, sizes: tuple[int, ...], op: Op, views: Sequence[View]
 ) -> list[View] | None:
     """An op on known numbers, some of which no digits count."""
-    run = _RUN.get(op.signature.name)
+    run = RUN.get(op.signature.name)
     if run is None or len(op.results) != 1:
         return None
     (type_,) = op.signature.results
-    dtype = _TYPES.get(type_.dtype)
+    dtype = TYPES.get(type_.dtype)
     operands = [numbers(classes, view) for view in views]
     if dtype is None or any(found is None for found in operands):
         return None
@@ -106,7 +106,7 @@ def evaluated(classes: Classes, node: int) -> np.ndarray | None:
 
 
 def _evaluate(classes: Classes, term: Term) -> np.ndarray | None:
-    dtype = _TYPES.get(term.dtype)
+    dtype = TYPES.get(term.dtype)
     small = int(np.prod(term.dims, dtype=np.int64)) <= MOST
     if dtype is None or not small or any(size < 1 for size in term.sizes):
         return None
@@ -131,7 +131,7 @@ def _counted(term: Term) -> np.ndarray:
 
 def _computed(classes: Classes, term: Term, dtype: Any) -> np.ndarray | None:
     """An op on known numbers."""
-    run = _RUN.get(term.kind.removeprefix("stablehlo."))
+    run = RUN.get(term.kind.removeprefix("stablehlo."))
     if run is None or term.new or len(term.free) != len(term.sizes):
         return None
     operands = []
@@ -225,7 +225,7 @@ def _clamped(
     return np.asarray(np.minimum(np.maximum(low, x), high))
 
 
-_RUN: dict[str, Callable[..., Any]] = {
+RUN: dict[str, Callable[..., Any]] = {
     "add": lambda attrs, x, y: x + y,
     "subtract": lambda attrs, x, y: x - y,
     "multiply": lambda attrs, x, y: x * y,

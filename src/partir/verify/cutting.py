@@ -13,12 +13,13 @@ import numpy as np
 
 from partir.ir.attributes import ROLL, integer, ints
 from partir.ir.core import Op
-from partir.verify.concrete import computed, numbers
+from partir.verify.concrete import computed, is_known, numbers
 from partir.verify.counting import choose
 from partir.verify.equations.indexing import kept_starts
 from partir.verify.groups import dense
 from partir.verify.joins import Piece, along, is_number, joined, moved
 from partir.verify.layout import Unreadable, View, size_of
+from partir.verify.lookups import masked_lookup
 from partir.verify.machine import Handler, Machine, handler
 from partir.verify.ordering import ordered
 from partir.verify.rows import GARBAGE, Rows
@@ -233,6 +234,8 @@ def _select(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]
     if known is not None:
         return known
     try:
+        if not is_known(machine.classes, views[0].node):
+            return [masked_lookup(machine, views, op.operands[1])]
         return [_by_mask(machine, op, views)]
     except Unreadable:
         if isinstance(found, Unreadable):

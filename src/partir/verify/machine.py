@@ -169,13 +169,17 @@ class Machine:
 
     def by_equation(self, op: Op, views: Sequence[View]) -> list[View]:
         """Run an op by its equation."""
-        signature = op.signature
+        equation = self.equation(op.signature)
+        return self.apply(equation, views, op.signature.results)
+
+    def equation(self, signature: Signature) -> Equation:
+        """What an op computes."""
         if signature not in self._equations:
             self._equations[signature] = equation_of(signature)
         equation = self._equations[signature]
         if equation is None:
             raise Unreadable(f"{signature.name} is not known to the verifier")
-        return self.apply(equation, views, signature.results)
+        return equation
 
     def apply(
         self, equation: Equation, views: Sequence[View], types: Sequence[TensorType]

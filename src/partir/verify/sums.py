@@ -232,7 +232,7 @@ def repeated_often(
 
 def _whole(term: Term, what: Reduction) -> Made | None:
     """What a loop's parts add up to, by the loop's invariant."""
-    monoid, node, extra = term.attrs  # as loops.py makes it
+    monoid, node, extra, *_ = term.attrs  # as loops.py and lookups.py make it
     bound = {v for dim in what.dims[:extra] for v in dim}
     if monoid != what.monoid or what.used != bound:
         return None

@@ -1,0 +1,379 @@
+"""Look-ups in a tiled dimension: each device gives, or takes, what its tile has.
+
+*looked up*: device a reads ``x[i]`` where index i is in its tile, and puts nothing in
+all other places; summed over devices that is ``x[i]``. *scattered*: an index that is
+not in a tile is out of range there, and leaves the tile as it is. Whether indices are
+shifted and masked so is seen by computing both for every index there is, and some that
+are out of range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from partir.ir.attributes import fields, ints
+from partir.ir.core import Op, Signature
+from partir.ir.types import tensor
+from partir.verify.classes import Classes
+from partir.verify.concrete import RUN, TYPES, evaluated
+from partir.verify.joins import along, moved
+from partir.verify.layout import Digit, Layout, Unreadable, View, repeated
+from partir.verify.machine import Machine, handler
+from partir.verify.rows import GARBAGE, Rows
+from partir.verify.spread import MOST, rows_of
+from partir.verify.sums import PART, is_zero
+from partir.verify.terms import Term
+
+_BACK = 16  # ops between indices and what they are made of
+
+
+def function(classes: Classes, node: int, leaf: int, values: Rows) -> np.ndarray | None:
+    """A class along its dimensions, for each value that another one, `leaf`, has.
+
+    Of size one along dimensions that nothing depends on.
+    """
+    term = classes.terms[node]
+    if node == leaf:
+        own: np.ndarray = values.astype(TYPES[term.dtype])
+        return own.reshape(-1, *(1 for _ in term.dims))
+    known = evaluated(classes, node)
+    if known is not None:
+        near = np.abs(known.astype(np.int64)).max(initial=0) <= _nearest(values)
+        return known[None] if near else None
+    run, dtype = RUN.get(term.kind.removeprefix("stablehlo.")), TYPES.get(term.dtype)
+    if run is None or dtype is None or term.new:
+        return None
+    operands = []
+    for ref in term.refs:
+        found = function(classes, ref.node, leaf, values)
+        if found is None:
+            return None
+        operands.append(_over(found, ref.dims, term.sizes))
+    with np.errstate(all="ignore"):
+        made = run(term.attrs, *operands)
+    return None if made is None else np.asarray(made).astype(dtype)
+
+
+def _nearest(values: Rows) -> int:
+    """The largest number up to which all are looked at."""
+    return int(values[-5])
+
+
+def _over(
+    found: np.ndarray, dims: Sequence[tuple[int, ...]], sizes: tuple[int, ...]
+) -> np.ndarray:
+    """The same over the variables of a term that reads it."""
+    variables = [v for n, dim in enumerate(dims) if found.shape[n + 1] > 1 for v in dim]
+    apart = found.reshape(-1, *(sizes[v] for v in variables))
+    order = sorted(range(len(variables)), key=lambda place: variables[place])
+    turned = apart.transpose(0, *(place + 1 for place in order))
+    return turned.reshape(
+        -1, *(n if v in variables else 1 for v, n in enumerate(sizes))
+    )
+
+
+def _on_devices(machine: Machine, view: View, leaf: int, values: Rows) -> np.ndarray:
+    """A value on each device, for each value that its index has."""
+    found = function(machine.classes, view.node, leaf, values)
+    if found is None:
+        raise Unreadable("an index that is computed in an unknown way")
+    index = []
+    for dim in range(found.ndim - 1):
+        if found.shape[dim + 1] == 1:
+            index.append(np.zeros((1,) * len(machine.sizes), np.int64))
+            continue
+        rows = rows_of(view.layout, dim)
+        if rows.size > np.prod(rows.shape[: len(machine.sizes)]):
+            raise Unreadable("an index that is shifted otherwise in every place")
+        index.append(rows.reshape(rows.shape[: len(machine.sizes)]))
+    if not index:
+        return np.broadcast_to(
+            found.reshape(-1, *(1 for _ in machine.sizes)),
+            (len(values), *machine.sizes),
+        )
+    shape = np.broadcast_shapes(*(i.shape for i in index))
+    places: list[Any] = [np.broadcast_to(i, shape) for i in index]
+    picked = found[(slice(None), *places)]
+    return np.broadcast_to(picked, (len(values), *machine.sizes))
+
+
+def _leaves(machine: Machine, value: int) -> Iterator[tuple[int, View]]:
+    """Values that an index is made of, which the source has, in its shape."""
+    program, shape = machine.program, machine.program.types[value].shape
+    left, seen = [value], set[int]()
+    while left and len(seen) < _BACK:
+        here = left.pop(0)
+        known, op = machine.env.get(here), program.producers.get(here)
+        seen.add(here)
+        if (
+            not isinstance(known, View)
+            or evaluated(machine.classes, known.node) is not None
+        ):
+            continue
+        if machine.classes.in_source(known.node) and program.types[here].shape == shape:
+            yield known.node, known
+        if op is not None:
+            left += [v for v in program.ops[op].operands if v not in seen]
+
+
+def _domain(count: int, machine: Machine, leaf: int) -> Rows:
+    """Every index of a dimension, as many out of range on both sides, and the ends.
+
+    Numbers that indices are compared with are none of them beyond the first: from
+    there to the ends, all comparisons come out alike.
+    """
+    if 5 * count * int(np.prod(machine.sizes)) > MOST:
+        raise Unreadable("a dimension of too many places to look up in")
+    dtype = TYPES.get(machine.classes.terms[leaf].dtype, np.bool_)
+    if dtype is np.bool_:
+        raise Unreadable("indices that are no integers")
+    ends = np.iinfo(dtype)
+    near = np.arange(-2 * count - 4, 2 * count + 4)
+    near = near[(near >= ends.min) & (near <= ends.max)]
+    far = [ends.min, ends.min + 1, ends.max - 1, ends.max]
+    return np.concatenate([near, np.array(far, dtype=np.int64 if ends.min else dtype)])
+
+
+def _looked_in(signature: Signature, attr: str, name: str) -> int:
+    """The one dimension that indices of one number address."""
+    addressed = fields(signature.attrs[attr]).get(name, ())
+    if len(addressed) != 1:
+        raise Unreadable("indices of several dimensions at once")
+    return addressed[0]
+
+
+def masked_lookup(machine: Machine, views: tuple[View, ...], read: int) -> View:
+    """``select(is here, gather(tile, index), 0)``: a part of a look-up in the whole.
+
+    `read` is the value that is chosen where the index is here.
+    """
+    mask, chosen, other = views
+    maker = machine.program.producers.get(read)
+    op = None if maker is None else machine.program.ops[maker]
+    if op is None or op.signature.name != "gather":
+        raise Unreadable("a choice that is not known")
+    if not is_zero(machine.classes, other.node):
+        raise Unreadable("a look-up with another number than zero beside it")
+    value, _ = machine.read(op.operands)
+    dim = _looked_in(op.signature, "dimension_numbers", "start_index_map")
+    of_class = along(value.layout, dim)
+    if of_class is None or ints(op.signature.attrs["slice_sizes"])[dim] != 1:
+        raise Unreadable("a look-up that is not of single rows")
+    rows = rows_of(value.layout, of_class)
+    axes = [a for a in range(len(machine.sizes)) if rows.shape[a] > 1]
+    count = machine.term(value).dims[of_class]
+    tile = rows.reshape(*rows.shape[: len(machine.sizes)], -1)
+    for leaf, index in _leaves(machine, op.operands[1]):
+        values = _domain(count, machine, leaf)
+        here = _on_devices(machine, mask, leaf, values)
+        local = machine.env[op.operands[1]]
+        assert isinstance(local, View)
+        place = np.clip(
+            _on_devices(machine, local, leaf, values), 0, tile.shape[-1] - 1
+        )
+        if _is_split(machine, tile, here, place, np.clip(values, 0, count - 1), axes):
+            whole = _gathered(machine, value, dim, of_class, count, axes)
+            equation = machine.equation(op.signature)
+            (made,) = machine.apply(equation, (whole, index), op.signature.results)
+            if machine.classes.in_source(made.node):
+                return _part(machine, made, axes, chosen.node)
+    raise Unreadable("a look-up that is not split as its tiles are")
+
+
+def _is_split(
+    machine: Machine,
+    tile: Rows,
+    here: np.ndarray,
+    place: np.ndarray,
+    wanted: Rows,
+    axes: Sequence[int],
+) -> bool:
+    """Whether each index is looked up on one device alone, and there at its row."""
+    once = here.astype(np.int64).sum(tuple(axis + 1 for axis in axes)) == 1
+    full = np.broadcast_to(tile, (*machine.sizes, tile.shape[-1]))
+    found = np.take_along_axis(
+        np.broadcast_to(full, (len(wanted), *full.shape)),
+        place[..., None].astype(np.int64),
+        -1,
+    )[..., 0]
+    right = found == wanted.reshape(-1, *(1 for _ in machine.sizes))
+    return bool(once.all() and (right | ~here.astype(bool)).all())
+
+
+def _gathered(
+    machine: Machine,
+    value: View,
+    dim: int,
+    of_class: int,
+    count: int,
+    axes: Sequence[int],
+) -> View:
+    """A value whole along one dimension."""
+    local, held = list(value.layout.local), list(value.layout.axes)
+    local[dim] = (Digit(of_class, 1, count),)
+    for axis in axes:
+        if any(digit.dim not in (of_class, -1) for digit in held[axis]):
+            raise Unreadable("an axis of several dimensions")
+        held[axis] = repeated(machine.sizes[axis])
+    tables = tuple(item for item in value.layout.tables if item[0] != of_class)
+    return View(value.node, Layout(tuple(local), tuple(held), tables))
+
+
+def _part(machine: Machine, made: View, axes: Sequence[int], tag: int) -> View:
+    """What each device has of a sum over axes: `tag` tells the way it is split."""
+    term, count = machine.term(made), len(axes)
+    sizes = tuple(machine.sizes[axis] for axis in axes)
+    attrs = ("sum", made.node, count, tag)
+    part = Term(PART, attrs, (), (), (), new=(*sizes, *term.dims), dtype=term.dtype)
+
+    def later(items: tuple[Digit, ...]) -> tuple[Digit, ...]:
+        return tuple(d._replace(dim=d.dim + count) if d.dim >= 0 else d for d in items)
+
+    held = [later(items) for items in made.layout.axes]
+    for number, axis in enumerate(axes):
+        held[axis] = (Digit(number, 1, machine.sizes[axis]),)
+    tables = tuple((d + count, table) for d, table in made.layout.tables)
+    local = tuple(map(later, made.layout.local))
+    return View(machine.classes.of(part), Layout(local, tuple(held), tables))
+
+
+@handler("gather")
+def _gather(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]:
+    value, index = views
+    return machine.by_equation(op, (value, _plain(machine, index)))
+
+
+def _plain(machine: Machine, index: View) -> View:
+    """An index without conversions that change no number."""
+    term = machine.term(index)
+    same = tuple((n,) for n in range(len(term.free)))
+    while term.kind == "stablehlo.convert" and term.refs[0].dims == same:
+        before = machine.classes.terms[term.refs[0].node]
+        if not _holds(before.dtype, term.dtype):
+            break
+        index, term = View(term.refs[0].node, index.layout), before
+        same = tuple((n,) for n in range(len(term.dims)))
+    return index
+
+
+def _holds(narrow: str, wide: str) -> bool:
+    """Whether one type of integers has all numbers of another."""
+    if any(t[0] not in "iu" or t == "i1" for t in (narrow, wide)):
+        return False
+    signs = narrow.startswith("u"), wide.startswith("u")
+    bits = int(narrow.lstrip("ui")), int(wide.lstrip("ui"))
+    return (
+        bits[0] <= bits[1] if signs[0] == signs[1] else signs[0] and bits[0] < bits[1]
+    )
+
+
+@handler("scatter")
+def _scatter(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]:
+    if len(views) != 3:
+        return machine.by_equation(op, views)
+    base, index, update = views
+    given = (base, _plain(machine, index), update)
+    found: Sequence[View] | Unreadable
+    try:
+        found = machine.by_equation(op, given)
+    except Unreadable as error:
+        found = error
+    known = not isinstance(found, Unreadable) and machine.classes.in_source(
+        found[0].node
+    )
+    if known or machine.classes.source is None:
+        if isinstance(found, Unreadable):
+            raise found
+        return found
+    try:
+        return [_in_tiles(machine, op, base, index, update)]
+    except Unreadable:
+        return _raised(found)
+
+
+def _raised(found: Sequence[View] | Unreadable) -> Sequence[View]:
+    if isinstance(found, Unreadable):
+        raise found
+    return found
+
+
+def _in_tiles(machine: Machine, op: Op, base: View, index: View, update: View) -> View:
+    """The tile of a scatter into the whole."""
+    signature = op.signature
+    name = "scatter_dims_to_operand_dims"
+    dim = _looked_in(signature, "scatter_dimension_numbers", name)
+    rows = signature.results[0].shape[dim]
+    equation = machine.equation(signature)
+    for leaf, whole in _leaves(machine, op.operands[1]):
+        for count in _sizes(machine, leaf, update.node):
+            at = _shifts(machine, index, leaf, count, rows)
+            if at is None:
+                continue
+            axes = [a for a in range(len(machine.sizes)) if at.shape[a] > 1]
+            into = _widened(machine, base, dim, count, axes)
+            shape = list(signature.results[0].shape)
+            shape[dim] = count
+            types = (tensor(tuple(shape), signature.results[0].dtype),)
+            (made,) = machine.apply(
+                equation, (into, _plain(machine, whole), update), types
+            )
+            if machine.classes.in_source(made.node):
+                wide = [1] * (len(machine.sizes) + len(shape))
+                wide[: len(machine.sizes)] = at.shape
+                place = [1] * len(wide)
+                place[len(machine.sizes) + dim] = rows
+                first = at.reshape(wide) + np.arange(rows).reshape(place)
+                return moved(
+                    machine, made, dim, np.where(first < count, first, GARBAGE), rows
+                )
+    raise Unreadable("a scatter that is not split as its tiles are")
+
+
+def _sizes(machine: Machine, leaf: int, update: int) -> Iterator[int]:
+    """How long the dimension is in the source that these are scattered into."""
+    known = set[int]()
+    for term in machine.classes.terms[: machine.classes.source]:
+        if term.kind != "stablehlo.scatter" or len(term.new) != 1:
+            continue
+        own = _plain(machine, View(leaf, Layout((), ()))).node
+        if term.refs[1].node in (leaf, own) and term.new[0] not in known:
+            known.add(term.new[0])
+            yield term.new[0]
+
+
+def _shifts(
+    machine: Machine, index: View, leaf: int, count: int, rows: int
+) -> Rows | None:
+    """By how much devices shift indices, if out of their tiles all are out of range."""
+    values = _domain(count, machine, leaf)
+    place = _on_devices(machine, index, leaf, values).astype(np.int64)
+    spread = values.reshape(-1, *(1 for _ in machine.sizes))
+    inside = (place >= 0) & (place < rows)
+    offset = np.where(inside, spread - place, -1).max(0)
+    wanted = spread - offset
+    expected = (wanted >= 0) & (wanted < rows) & (spread >= 0) & (spread < count)
+    beyond = inside & (spread >= count)  # rows that are not there
+    if (offset < 0).any() or ((inside & ~beyond) != expected).any():
+        return None
+    if (expected & (place != wanted)).any():
+        return None
+    for axis in range(offset.ndim):
+        first = offset.take([0], axis)
+        if (offset == first).all():
+            offset = first
+    return np.asarray(offset)
+
+
+def _widened(
+    machine: Machine, base: View, dim: int, count: int, axes: Sequence[int]
+) -> View:
+    """What is scattered into, whole along one dimension."""
+    of_class = along(base.layout, dim)
+    if of_class is not None:
+        return _gathered(machine, base, dim, of_class, count, axes)
+    local = list(base.layout.local)
+    local[dim] = repeated(count)
+    return View(base.node, base.layout.with_local(local))
