@@ -222,6 +222,15 @@ def test_names_that_are_no_text_are_refused() -> None:
         partir.load(corrupt)
 
 
+def test_reasons_that_are_no_text_are_not_shown(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    corrupt = bytecode().replace(b"stablehlo", b"stab\xfeehlo")
+    with pytest.raises(partir.PartitionError, match=r"corrupt|unknown"):
+        partir.load(corrupt)
+    assert capfd.readouterr().err == ""
+
+
 @pytest.mark.parametrize("end", [3, 40, 0.5, 0.99])
 def test_truncated_bytecode(end: float) -> None:
     whole = bytecode()

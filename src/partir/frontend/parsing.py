@@ -56,7 +56,7 @@ def _parse_bytes(source: bytes, context: Any) -> Any:
     def told(diagnostic: Any) -> bool:
         try:
             reasons.append(str(diagnostic.message).strip())
-        except UnicodeError:
+        except (UnicodeError, RuntimeError):  # which of them, depends on nanobind
             reasons.append("it is corrupt")
         return True
 

@@ -129,10 +129,10 @@ def _tried(seed: int, report: Report, on_devices: bool) -> Iterator[Found]:
     for number, case in enumerate(cases(seed)):
         trial = (trial.again if trial else Trial)(case, on_devices and not trial)
         failure = trial.run()
-        report.schedules += 1
         if failure is None and not trial.can_run:
             report.refused += 1
             return
+        report.schedules += 1
         if failure is None:
             report.results.update(trust.level.name.lower() for trust in trial.trusts)
             report.proved += len(trial.proof.proved)

@@ -31,7 +31,7 @@ class Signature:
         *("attrs", "cache", "key", "kind", "lambdas", "name", "operands", "results"),
         "__weakref__",
     )
-    _known: ClassVar[Interned[Signature]] = Interned(recent=1 << 14)
+    _known: ClassVar[Interned[Signature]] = Interned(recent=1 << 11)
 
     kind: str
     name: str  # kind without its dialect: ``dot_general``

@@ -24,7 +24,7 @@ class TensorType:
     """
 
     __slots__ = ("__weakref__", "bytes", "dtype", "shape", "tensor", "text")
-    _known: ClassVar[Interned[TensorType]] = Interned(recent=1 << 12)
+    _known: ClassVar[Interned[TensorType]] = Interned(recent=1 << 10)
 
     shape: tuple[int, ...]
     dtype: str
@@ -66,7 +66,7 @@ class TensorType:
         return f"{self.dtype}[{','.join(map(str, self.shape))}]"
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=1 << 12)
 def tensor(shape: tuple[int, ...], dtype: str) -> TensorType:
     """A tensor type, shared between equal ones so that comparing is cheap."""
     return TensorType(shape, dtype)
