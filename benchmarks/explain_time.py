@@ -87,6 +87,7 @@ def timed(made: partir.Partitioned, question: str, repeats: int) -> Timing:
     for _ in range(repeats):
         start = time.process_time()
         said = made.explain(question)
+        said.lines()  # with what it costs
         seconds.append(time.process_time() - start)
     tried = 0
     measured = Trials._measured

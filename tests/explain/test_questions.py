@@ -5,12 +5,14 @@ from __future__ import annotations
 import linecache
 from functools import cache
 
+import jax.numpy as jnp
 import pytest
 
 import partir
 from partir.explain.answer import Explanation, Remedy
 from partir.partition.patterns import matcher
 from tests.explain.more_questions import MORE
+from tests.explain.programs import f32
 from tests.explain.questions import (
     DEVICE,
     QUESTIONS,
@@ -18,6 +20,7 @@ from tests.explain.questions import (
     WITHOUT_HELP,
     Help,
     Question,
+    tiles,
 )
 
 BY_TITLE = {question.title: question for question in (*QUESTIONS, *MORE)}
@@ -107,3 +110,17 @@ def test_remedies_do_what_they_say(title: str) -> None:
         less = remedy.after.bytes_communicated < remedy.before.bytes_communicated
         smaller = remedy.after.peak_bytes < remedy.before.peak_bytes
         assert faster or less or smaller
+
+
+def test_every_axis_of_a_collective_is_explained() -> None:
+    """What moves over two axes may do so since two tactics."""
+    schedule = [tiles("first", "A", x=0), tiles("second", "C", x=0)]
+    args = f32(4096, 1024), f32(1024, 64)
+    found = partir.partition(
+        lambda x, w: jnp.sort(x @ w, 0), {"A": 4, "C": 2}, schedule, args=args
+    )
+    (one,) = (use for use in found.collective_list if use.axes == ("A", "C"))
+    said = found.explain(one.id)
+    assert (said.axis, said.tactic) == ("A", "first")
+    (other,) = said.others
+    assert (other.axis, other.tactic, other.cause) == ("C", "second", said.cause)

@@ -224,7 +224,7 @@ class Explanation:
         chain: tuple[Link, ...] = (),
         against: tuple[Link, ...] = (),
         stopped_at: Halt | None = None,
-        cost: Price | None = None,
+        price: Callable[[], Price | None] = lambda: None,
         others: tuple[Explanation, ...] = (),
         find: Callable[[], tuple[Remedy, ...]] = tuple,
     ) -> None:
@@ -232,7 +232,12 @@ class Explanation:
         self.subject, self.kind, self.cause, self.text = subject, kind, cause, text
         self.axis, self.tactic, self.source = axis, tactic, source or Location()
         self.chain, self.against, self.stopped_at = chain, against, stopped_at
-        self.cost, self.others, self._find = cost, others, find
+        self.others, self._price, self._find = others, price, find
+
+    @cached_property
+    def cost(self) -> Price | None:
+        """What a collective costs, or all of a line; estimated when it is read."""
+        return self._price()
 
     @cached_property
     def remedies(self) -> tuple[Remedy, ...]:

@@ -165,22 +165,38 @@ def explain_collective(record: Evidence, name: str) -> Explanation:
             f"{nearest(name, record.collectives)}"
         )
     op, _ = record.collectives[name]
-    finding = why_moved(record, op)
-    halt, axis = finding.halt(record), finding.axis
+    finding, *others = findings = [why_moved(record, op, axis) for axis in op.axes]
+    halt = finding.halt(record)
     value = record.names.name(op.cause.value)
     return Explanation(
         name,
         "collective",
         finding.cause,
         f"moves {value} over {' and '.join(op.axes)}: {finding.text}",
-        axis=axis,
+        axis=finding.axis,
         tactic=finding.tactic,
         source=halt.source if halt else record.value_source(op.cause.value),
         chain=_value_chain(record, finding, op.cause.value),
         against=_other_side(record, finding),
         stopped_at=halt,
-        cost=price_of(record, name),
-        find=lambda: for_collective(record, op, finding),
+        price=lambda: price_of(record, name),
+        others=tuple(_on_other_axis(record, value, one) for one in others),
+        find=lambda: for_collective(record, op, findings),
+    )
+
+
+def _on_other_axis(record: Evidence, value: str, finding: Finding) -> Explanation:
+    """Why a collective over several axes is over this one too."""
+    halt = finding.halt(record)
+    return Explanation(
+        f'{value} on "{finding.axis}"',
+        "collective",
+        finding.cause,
+        finding.text,
+        axis=finding.axis,
+        tactic=finding.tactic,
+        source=None if halt is None else halt.source,
+        stopped_at=halt,
     )
 
 

@@ -39,7 +39,6 @@ def explain_line(
     largest = sorted(here, key=lambda name: -here[name])[:_MOST]
     first, *others = [collective(record, name) for name in largest]
     count = f"{len(here)} collectives" if len(here) > 1 else "one collective"
-    prices = [price_of(record, name) for name in here]
     return Explanation(
         subject,
         "line",
@@ -51,7 +50,7 @@ def explain_line(
         chain=first.chain,
         against=first.against,
         stopped_at=first.stopped_at,
-        cost=_total(prices),
+        price=lambda: _total([price_of(record, name) for name in here]),
         others=tuple(others),
         find=lambda: first.remedies,
     )

@@ -28,9 +28,9 @@ from partir.spmd.program import EXCHANGE, Collective
 _MOST_OPS = 200  # that are looked at for the one that sums
 
 
-def why_moved(record: Evidence, op: Collective) -> Finding:
-    """What a collective is there for, on the first of its axes."""
-    axis = op.axes[0]
+def why_moved(record: Evidence, op: Collective, axis: str | None = None) -> Finding:
+    """What a collective is there for, on one of its axes, by default the first."""
+    axis = axis or op.axes[0]
     if op.monoid and op.monoid != JOIN:
         return _reduced(record, axis, op)
     if op.monoid == JOIN:

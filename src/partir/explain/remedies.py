@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, islice
 
 from partir.explain.answer import Remedy, StepFigures
@@ -22,7 +22,7 @@ Better = Callable[[StepFigures, StepFigures], bool]
 
 
 def for_collective(
-    record: Evidence, op: Collective, finding: Finding
+    record: Evidence, op: Collective, findings: Sequence[Finding]
 ) -> tuple[Remedy, ...]:
     """What removes or shrinks a collective and makes the step faster."""
     changes = Changes(record)
@@ -35,8 +35,8 @@ def for_collective(
             if isinstance(one, Collective) and one.cause.value in moved
         )
 
-    candidates = _collective_changes(changes, op, finding)
-    return _tried(record, asked, candidates, _moves_less)
+    found = (_collective_changes(changes, op, finding) for finding in findings)
+    return _tried(record, asked, chain.from_iterable(found), _moves_less)
 
 
 def _collective_changes(

@@ -180,6 +180,8 @@ def _unasked(record: Evidence, axis: str, value: int, readers: list[int]) -> Fin
     if not record.program.types[value].shape:
         text = "a scalar has no dimension to tile"
         return Finding("nobody_asked", axis, text)
+    if not readers:
+        return Finding("nobody_asked", axis, "no tactic tiles it, and nothing reads it")
     looped = [(n, loop) for n in readers if (loop := record.loop(axis, n))]
     if looped:
         node, loop = looped[0]
