@@ -26,6 +26,19 @@ def test_table(capfd: pytest.CaptureFixture[str], golden: Golden) -> None:
     assert run(capfd, "show", *PARTITION).rstrip() == golden
 
 
+def test_tables_fit_a_narrow_terminal(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("partir.cli.show.terminal_width", lambda: 60)
+    shown = run(capfd, "show", *PARTITION, "--device", "a100", "--by", "source")
+    assert max(map(len, shown.splitlines())) <= 60
+    wide = [word for line in shown.splitlines() for word in line.split()]
+    assert {"all_gather", "conflicts", "communication", "MFU", "flops"} <= {*wide}
+    monkeypatch.setattr("partir.cli.explain.terminal_width", lambda: 60)
+    shown = run(capfd, "explain", *PARTITION)
+    assert max(map(len, shown.splitlines())) <= 60
+
+
 def test_names(capfd: pytest.CaptureFixture[str]) -> None:
     out = run(capfd, "show", *PARTITION, "--names")
     names = [line.partition("  # ")[0].rstrip() for line in out.splitlines()[6:]]

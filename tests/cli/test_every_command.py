@@ -201,6 +201,8 @@ def test_unwritable_output(
         ("fuzz", "--seconds", "-1"),
         ("calibrate", "--devices", "0"),
         ("calibrate", "--name", "a/b"),
+        ("calibrate", "-o", "model.py/x.toml"),
+        ("calibrate", "-o", "."),
         ("completion", "tcsh"),
         ("devices", "all"),
     ],

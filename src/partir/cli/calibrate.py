@@ -11,7 +11,7 @@ from partir.cli.sources import progress, terminal_width
 from partir.columns import aligned
 from partir.errors import PartitionError
 from partir.execute.measure import machine, measure_all, start_devices
-from partir.files import write_whole
+from partir.files import require_writable, write_whole
 from partir.simulate.calibration import Fit, Measurement, fit_spec
 from partir.simulate.device.spec_files import user_folder
 
@@ -43,12 +43,13 @@ def run_calibrate(args: Namespace) -> None:
         raise PartitionError("--devices must be at least 1")
     if Path(args.name).name != args.name or not args.name:
         raise PartitionError(f"--name {args.name!r} is not a plain name")
+    path = Path(args.output) if args.output else user_folder() / f"{args.name}.toml"
+    _prepare(path)
     count = start_devices(args.devices)
     with progress(f"measuring {count} devices"):
         measured = measure_all(count, quick=args.quick)
     fit = fit_spec(args.name, count, measured, **machine(count))
-    path = Path(args.output) if args.output else user_folder() / f"{args.name}.toml"
-    _write(path, fit)
+    write_whole(path, fit.spec.to_toml())
     if args.json:
         data = {"path": str(path), "spec": fit.spec.as_data()}
         print(json.dumps({**data, "fits": _data(fit)}, indent=1))
@@ -60,12 +61,13 @@ def run_calibrate(args: Namespace) -> None:
     print(f'wrote {path}: use it as device="{args.name}" or --device {args.name}')
 
 
-def _write(path: Path, fit: Fit) -> None:
+def _prepare(path: Path) -> None:
+    """Say that a file can't be written before anything is measured."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise PartitionError(f"can't write {path}: {error.strerror}") from None
-    write_whole(path, fit.spec.to_toml())
+    require_writable(path)
 
 
 def _row(one: Measurement, predicted: float) -> list[str]:
