@@ -12,24 +12,13 @@ import re
 
 from benchmarks.results_page import RESULTS, head
 
-PARTS = (
-    "collectives",
-    "pairs",
-    "partition_time",
-    "composability",
-    "lines_of_code",
-    "simulator_accuracy",
-    "published_runs",
-    "search",
-    "methods",
-    "found_runs",
-)
+FIRST = ("collectives", "pairs", "partition_time", "composability", "lines_of_code")
 
 
 def parts() -> list[str]:
-    """Pages in order; what compilers made of programs behind what ran."""
-    found = sorted(path.stem for path in RESULTS.glob("compilers_*.md"))
-    return [*PARTS[:2], *found, *PARTS[2:]]
+    """Pages in order: what is asked first, then all others."""
+    found = {path.stem for path in RESULTS.glob("*.md")} - {"README", "book"}
+    return [*(n for n in FIRST if n in found), *sorted(found.difference(FIRST))]
 
 
 def book() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-from benchmarks.pairs.cases import AXES
+from benchmarks.pairs.cases import AXES, PAIRS
 from benchmarks.pairs.measure import NAMES, OURS, Made, Row
 from benchmarks.results_page import head, markdown, virtual_devices
 
@@ -63,7 +63,8 @@ def _summary(rows: Sequence[Row]) -> str:
         f"Noise, one program against itself: {_mean(noise):.3f}x in the mean, "
         f"{max(noise):.2f}x at worst."
     )
-    return f"## {len(rows)} pairs\n\n{markdown(lines[0], lines[1:])}\n\n{text}"
+    title = f"## {len(rows)} of {len(PAIRS)} pairs"
+    return f"{title}\n\n{markdown(lines[0], lines[1:])}\n\n{text}"
 
 
 def _mean(ratios: Iterable[float]) -> float:
