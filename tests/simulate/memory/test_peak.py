@@ -35,7 +35,6 @@ def xla_bytes(done: partir.Partitioned) -> int:
     ids=["nothing", "BP", "BP+MP", "BP+MP+Z3"],
 )
 def test_close_to_xla(schedule: Any, donated: Any) -> None:
-    """The model is tiny: a gathered weight more or less is 13%."""
     done = models.partitioned(schedule=schedule, donate_argnums=donated, device="cpu")
     # A program this small has few buffers: one more or less is a quarter of the peak.
     assert done.estimate.peak_bytes == pytest.approx(xla_bytes(done), rel=0.3)
