@@ -13,7 +13,7 @@ import numpy as np
 
 from partir.ir.attributes import ROLL, integer, ints
 from partir.ir.core import Op
-from partir.verify.concrete import computed, is_known, numbers
+from partir.verify.concrete import computed, numbers
 from partir.verify.counting import choose
 from partir.verify.equations.indexing import kept_starts
 from partir.verify.groups import dense
@@ -234,7 +234,7 @@ def _select(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]
     if known is not None:
         return known
     try:
-        if not is_known(machine.classes, views[0].node):
+        if numbers(machine.classes, views[0]) is None:
             return [masked_lookup(machine, views, op.operands[1])]
         return [_by_mask(machine, op, views)]
     except Unreadable:

@@ -1,0 +1,142 @@
+"""What digits can't count: windows, shifts, short tiles, look-ups; and mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import partir
+from partir.verify.rows import (
+    BAG,
+    DROPPED,
+    FIRST_MADE,
+    GARBAGE,
+    MadeRows,
+    Table,
+    as_digits,
+    fill,
+)
+
+pytestmark = pytest.mark.quick
+
+MESH = {"B": 4}
+
+
+def shape(*sizes: int, dtype: str = "float32") -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(sizes, dtype)
+
+
+def convolved(x: jax.Array, w: jax.Array) -> jax.Array:
+    numbers = ("NHWC", "HWIO", "NHWC")
+    return lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=numbers)
+
+
+def pooled(x: jax.Array) -> jax.Array:
+    return lax.reduce_window(x, -jnp.inf, lax.max, (1, 3), (1, 2), "SAME")
+
+
+def joined(x: jax.Array, y: jax.Array) -> jax.Array:
+    return jnp.concatenate([y, x * 2, y - 1], 1)
+
+
+CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, int]]] = {
+    "shift": (lambda x: x[:, 1:] - x[:, :-1], (shape(2, 16),), {"x": 1}),
+    "roll": (lambda x: jnp.roll(x, 3, 1) * x, (shape(2, 16),), {"x": 1}),
+    "reverse": (lambda x: x[:, ::-1] + x, (shape(2, 16),), {"x": 1}),
+    "padding": (
+        lambda x: jnp.pad(x, ((0, 0), (2, 2)), constant_values=3.0),
+        (shape(2, 16),),
+        {"x": 1},
+    ),
+    "joined": (joined, (shape(2, 16), shape(2, 4)), {"x": 1}),
+    "convolution": (convolved, (shape(1, 16, 4, 2), shape(3, 3, 2, 2)), {"x": 1}),
+    "pooling": (pooled, (shape(2, 16),), {"x": 1}),
+    "short tiles": (lambda x: jnp.sum(jnp.sin(x[:13]), 0), (shape(16, 2),), {"x": 0}),
+    "look-up": (
+        lambda t, i: t[i] * 2,
+        (shape(16, 4), shape(6, dtype="int32")),
+        {"t": 0},
+    ),
+    "scatter": (
+        lambda t, i, u: jnp.zeros_like(t).at[i].add(u) + t,
+        (shape(16, 4), shape(6, dtype="int32"), shape(6, 4)),
+        {"t": 0},
+    ),
+}
+
+
+def partitioned(name: str) -> Any:
+    fn, args, tiles = CASES[name]
+    tactic = partir.ManualPartition(tiles, "B")
+    return partir.partition(fn, MESH, [tactic], args=args)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rows_are_proved(name: str) -> None:
+    p = partitioned(name)
+    assert sum(p.collectives.values()) or name == "scatter"  # it is not all gathered
+    assert not p.verify().not_proved
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("shift", "stablehlo.collective_permute", None),
+        ("look-up", "direction EQ>", "direction NE>"),
+        ("look-up", "dense<15> : tensor<i32>", "dense<14> : tensor<i32>"),
+        ("look-up", "dense<3> : tensor<i32>", "dense<2> : tensor<i32>"),
+        ("scatter", "dense<4> : tensor<i32>", "dense<5> : tensor<i32>"),
+        ("short tiles", "direction LT>", "direction LE>"),
+        ("padding", "dense<3.000000e+00>", "dense<2.000000e+00>"),
+    ],
+)
+def test_mistakes_in_rows_are_found(name: str, old: str, new: str | None) -> None:
+    p = partitioned(name)
+    text = p.stablehlo()
+    if new is None:  # every device gets its own rows
+        at = text.index("source_target_pairs = ")
+        end = text.index(":", at)
+        pairs = "source_target_pairs = dense<[[0, 0], [1, 1], [2, 2]]> "
+        wrong = text[:at] + pairs + text[end:]
+    else:
+        assert old in text
+        wrong = new.join(text.rsplit(old, 1))
+    assert p.proof(wrong).not_proved
+
+
+def test_tuples_and_bags_have_one_number_each() -> None:
+    made = MadeRows()
+    columns = np.array([[1, 1], [1, 2], [2, GARBAGE], [1, 2], [2, 1]])
+    rows = made.tuples(columns)
+    assert rows[0] == 1
+    assert rows[2] == GARBAGE
+    assert rows[1] == rows[3] >= FIRST_MADE
+    assert rows[4] not in (rows[1], GARBAGE)
+    assert made.columns(rows[[0, 1]], 2).tolist() == [[1, 1], [1, 2]]
+    bags = made.bags(np.array([[2, 0], [0, 2], [1, DROPPED], [1, GARBAGE]]))
+    assert bags[0] == bags[1] != bags[2]
+    assert bags[3] == GARBAGE
+    whole = made.union(np.array([[bags[0], bags[2]]]))
+    assert made.complete(whole, 3)
+    assert not made.complete(bags[:1], 3)
+
+
+def test_digits_are_found_where_rows_are_some() -> None:
+    rows = np.arange(12).reshape(3, 4)
+    assert as_digits(rows, (3, 4), 12) == [4, 1]
+    assert as_digits(rows.T.copy(), (4, 3), 12) == [1, 4]
+    assert as_digits(rows[:, ::-1].copy(), (3, 4), 12) is None
+    assert as_digits(rows, (3, 4), BAG) is None
+
+
+def test_tables_are_compared_by_content() -> None:
+    rows = np.array([0, 1, GARBAGE, fill(7)])
+    assert Table(rows, 4) == Table(rows.copy(), 4)
+    assert Table(rows, 4) != Table(rows, 5)
+    assert len({Table(rows, 4), Table(rows.copy(), 4)}) == 1
