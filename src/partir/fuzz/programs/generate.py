@@ -15,6 +15,7 @@ from partir.fuzz.programs.sketch import (
     COMPLEX,
     FLOATS,
     INTEGERS,
+    NARROW_FLOATS,
     SMALL_INTEGERS,
     NoFit,
     Sketch,
@@ -66,13 +67,16 @@ def _drawn(rng: random.Random, steps: int) -> Sketch:
 def drawn_dtypes(rng: random.Random) -> tuple[str, ...]:
     """A few types: integers of any width, or floats with some of them."""
     whole = [*INTEGERS, "int32", "int8", "int8", "uint8", *SMALL_INTEGERS, "bool"]
-    way = rng.choice(["whole", "whole", "double", "double", "low", "complex", "mixed"])
+    ways = "whole whole whole double double double low narrow complex mixed mixed"
+    way = rng.choice(ways.split())
     if way == "whole":
         return tuple(rng.sample(whole, 3))
     if way == "double":
         return ("float64", "float64", rng.choice(whole))
     if way == "low":
         return (*rng.sample(FLOATS[:3], 2), rng.choice(whole))
+    if way == "narrow":
+        return (rng.choice(NARROW_FLOATS), rng.choice(FLOATS[:3]), rng.choice(whole))
     if way == "complex":
         return (*rng.sample(COMPLEX, 1), "float64", "float32")
     return (rng.choice(FLOATS), rng.choice(FLOATS), *rng.sample(whole, 2))

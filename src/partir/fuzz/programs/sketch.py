@@ -18,7 +18,8 @@ MOST_DIMENSIONS = 4
 
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 SMALL_INTEGERS = ("int4", "uint4")
-FLOATS = ("bfloat16", "float16", "float32", "float64")
+NARROW_FLOATS = ("float8_e4m3fn", "float8_e5m2")
+FLOATS = ("bfloat16", "float16", "float32", "float64", *NARROW_FLOATS)
 COMPLEX = ("complex64", "complex128")
 
 
