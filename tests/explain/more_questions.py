@@ -427,6 +427,7 @@ MORE = [
         "neighbours",
         "tiles",
         "jnp.concatenate([a, b], 0)",
+        Help("leave_out", "a"),
     ),
     Question(
         "a count of what is kept",

@@ -42,6 +42,9 @@ class Changes:
         )
         for root in roots:
             yield from self.of_decision(finding.axis, root)
+        if finding.cause in (*MATTERS_OF_LOOPS, "neighbours", "one_slice"):
+            for root in roots:
+                yield from self.of_tactic(finding.axis, root)
         if finding.node is not None and finding.cause in MATTERS_OF_LOOPS:
             yield from self.of_loop(finding.axis, finding.node)
 
@@ -60,6 +63,15 @@ class Changes:
                         origin.step, axis, group, "other_dim", dim, dim
                     )
         yield from self._said(origin.step, axis, alike, "leave_out", None, UNKNOWN)
+
+    def of_tactic(self, axis: str, value: int) -> Iterator[Change]:
+        """Nothing of what a tactic asks, if it asks for more than this value."""
+        origin = self.record.origin(axis, value)
+        if origin is None or origin.node is not None:
+            return
+        asked = self._asked_by(axis, origin.step)
+        if len(asked) > 1:
+            yield from self._said(origin.step, axis, asked, "leave_out", None, UNKNOWN)
 
     def of_loop(self, axis: str, node: int) -> Iterator[Change]:
         """Other loops for an op, and for its like in other layers."""
@@ -169,6 +181,18 @@ class Changes:
     @property
     def _all_names(self) -> list[str]:
         return [name for name, _, _ in self._named]
+
+    def _asked_by(self, axis: str, step: int) -> list[int]:
+        """All values that a tactic asks to be tiled."""
+        homes = self.record.state.homes[axis]
+        named = dict.fromkeys(one for _, one, _ in self._named)
+        return [
+            one
+            for one in named
+            if homes[one] >= 0
+            and (origin := self.record.origin(axis, one)) is not None
+            and (origin.step, origin.node) == (step, None)
+        ]
 
     def _alike(self, axis: str, value: int, step: int) -> list[int]:
         """Values with this one's name but for numbers, decided alike by the tactic."""
