@@ -21,7 +21,7 @@ import importlib.metadata
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -140,17 +140,23 @@ class Made:
         start = time.perf_counter()
         compiled = lowered.compile(options)
         seconds = time.perf_counter() - start
-        text, stats = CompiledText(compiled.as_text()), compiled.memory_analysis()
-        results = stats.output_size_in_bytes - stats.alias_size_in_bytes
+        text = CompiledText(compiled.as_text())
         return cls(
-            stats.argument_size_in_bytes + results + stats.temp_size_in_bytes,
-            stats.temp_size_in_bytes,
+            memory_bytes(compiled),
+            compiled.memory_analysis().temp_size_in_bytes,
             text.collectives,
             text.bytes_sent,
             text.copies,
             text.cycles,
             seconds,
         )
+
+
+def memory_bytes(compiled: Any) -> int:
+    """Arguments, temporaries, and results that take no argument's place."""
+    stats = compiled.memory_analysis()
+    results = stats.output_size_in_bytes - stats.alias_size_in_bytes
+    return int(stats.argument_size_in_bytes + results + stats.temp_size_in_bytes)
 
 
 @dataclass(frozen=True)
@@ -164,13 +170,13 @@ class Row:
     theirs: Made
 
 
-def devices_of(platform: str, topology: str) -> Any:
+def devices_of(platform: str, topology: str, axes: Mapping[str, int] = AXES) -> Any:
     """Devices to compile for: virtual ones, or such as are not there."""
     if platform == "cpu":
         return jax.devices()
     if platform == "tpu":
         topo = topologies.get_topology_desc(platform="tpu", topology_name=topology)
-        return topologies.make_mesh(topo, tuple(AXES.values()), tuple(AXES))
+        return topologies.make_mesh(topo, tuple(axes.values()), tuple(axes))
     description = "\n".join(
         line for line in _GPU_DEVICE.read_text().splitlines() if line[:1] != "#"
     )

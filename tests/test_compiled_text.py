@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-import pytest
 from jax import Array, lax
 
 from benchmarks.compiled_text import CompiledText
@@ -64,19 +63,23 @@ def test_a_program_of_this_machine() -> None:
     assert found.bytes_sent == 5 * 2 * (2 * 4 * 4) * 7 / 8
 
 
-@pytest.mark.parametrize(
-    ("groups", "size"),
-    [
-        ("{{0,2},{1,3}}", 2),
-        ("[2,4]<=[4,2]T(1,0)", 4),
-        ("mesh['axis_0'=4,'axis_1'=2] {'axis_1'}", 2),
-        ("mesh['axis_0'=4,'axis_1'=2], device_ids=([4,2]T(1,0)) {'axis_0'}", 4),
-        ("mesh['axis_0'=4,'axis_1'=2] {'axis_0':(1)2,'axis_1'}", 4),
-    ],
-)
-def test_groups_are_spelled_in_many_ways(groups: str, size: int) -> None:
-    line = (
-        f"%sum = f32[8]{{0}} all-reduce(%x), channel_id=1, replica_groups={groups}, use"
-    )
-    text = f"ENTRY %main (x: f32[8]) -> f32[8] {{\n  {line}\n}}\n"
-    assert CompiledText(text).bytes_sent == 2 * 32 * (size - 1) / size
+FUSED = """\
+%all-reduce-scatter (input: f32[8,4]) -> f32[2,4] {
+  %input = f32[8,4]{1,0} parameter(0)
+  %sum = f32[8,4]{1,0} all-reduce(%input), channel_id=1, replica_groups=mesh['a'=4,'b'=2] {'a'}, to_apply=%add
+  ROOT %part = f32[2,4]{1,0} dynamic-slice(%sum), dynamic_slice_sizes={2,4}
+}
+
+ENTRY %main (x: f32[8,4]) -> f32[2,4] {
+  %x = f32[8,4]{1,0} parameter(0)
+  %made = f32[2,4]{1,0} fusion(%x), kind=kCustom, calls=%all-reduce-scatter
+  %one = (f32[2,4]{1,0}, f32[2,4]{1,0}) collective-permute-start(%made), channel_id=2
+  ROOT %two = (f32[2,4]{1,0}, f32[2,4]{1,0}) collective-permute-start(%one), channel_id=2
+}
+"""  # noqa: E501 - as compilers print it
+
+
+def test_a_fusion_that_scatters_what_it_reduces_is_a_reduce_scatter() -> None:
+    found = CompiledText(FUSED)
+    assert found.collectives == {"collective-permute": 2, "reduce-scatter": 1}
+    assert found.bytes_sent == 8 * 4 * 4 * 3 / 4 + 2 * (2 * 4 * 4)

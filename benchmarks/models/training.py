@@ -82,5 +82,9 @@ def structs(shapes: dict[str, Any], dtype: DTypeLike = jnp.float32) -> dict[str,
 
 def training_args(shapes: dict[str, Any], *batch: Any) -> tuple[Any, ...]:
     """Shapes of a training step's arguments."""
-    params = structs(shapes)
-    return params, jax.eval_shape(init_optimizer, params), *batch
+    return *training_state(structs(shapes)), *batch
+
+
+def training_state(params: Any) -> tuple[Any, Any]:
+    """Shapes of parameters with those of the optimiser's state."""
+    return params, jax.eval_shape(init_optimizer, params)

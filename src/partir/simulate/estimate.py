@@ -25,6 +25,7 @@ from partir.simulate.kernels.kernel import Kernels
 from partir.simulate.kernels.program_flops import program_flops
 from partir.simulate.kernels.schedule import Scheduler
 from partir.simulate.kernels.xla_flops import counted_flops
+from partir.simulate.memory.near_memory import NearMemory
 from partir.simulate.memory.peak import Alive, Peak, peak_memory
 from partir.simulate.network.collectives import Network
 from partir.simulate.network.topology import place_axes
@@ -239,6 +240,7 @@ class Estimate:
             self.donated,
             self._schedule,
             self._multiplicity,
+            NearMemory(self.device.near_bytes),
             copies=not self.device.export.orders_reads,
         )
 

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from partir.ir.types import TensorType
-from partir.simulate.kernels.kernel import Kernel, Kernels
-from partir.spmd.program import Control
+from partir.simulate.kernels.kernel import Kernel, Kernels, is_barrier
 
 _MUCH = 0.25  # communication, as a share of computation
 
@@ -119,7 +118,7 @@ def _ahead(body: Kernels, types: Sequence[TensorType]) -> set[int]:
     changing = {value for value in body.arguments if types[value].shape}
     found = set()
     for number, kernel in enumerate(body.kernels):
-        if not kernel.inner and isinstance(kernel.op, Control):  # a barrier
+        if is_barrier(kernel):
             pairs = zip(kernel.op.operands, kernel.op.results, strict=True)
             changing.update(made for value, made in pairs if value in changing)
         elif not changing.isdisjoint(kernel.reads):

@@ -18,7 +18,7 @@ from partir.ir.types import TensorType
 from partir.simulate.cost import NOTHING, Cost
 from partir.simulate.device.spec import DeviceSpec
 from partir.simulate.fold_multiplicity import Multiplicity
-from partir.simulate.kernels.kernel import Kernel, Kernels
+from partir.simulate.kernels.kernel import Kernel, Kernels, is_barrier
 from partir.simulate.network.collectives import Network
 from partir.simulate.streams import of_block, of_further_iteration
 from partir.simulate.timeline import Event
@@ -112,7 +112,7 @@ class Clock:
         if kernel.members:
             return self._collective(kernel)
         if not kernel.inner:
-            if isinstance(kernel.op, Control):
+            if is_barrier(kernel):
                 return NOTHING
             cost = self._compute(kernel)
             return cost + self._written(kernel.moves) if kernel.moves else cost
@@ -126,7 +126,7 @@ class Clock:
             runs, trips = self._inside(kernel)
             further = sum(map(self._further, runs)) if trips > 1 else 0.0
             return sum(run.seconds for run in runs) + further * (trips - 1)
-        if isinstance(kernel.op, Control):
+        if is_barrier(kernel):
             return 0.0
         return self.kernel_cost(kernel).seconds
 

@@ -49,6 +49,56 @@ def test_what_is_costly_is_computed_once() -> None:
     assert len(kernels(two, as_cheap, 1)) == 2
 
 
+def test_products_compute_what_is_elementwise_in_their_operands() -> None:
+    def product(x: Any, w: Any) -> Any:
+        return jnp.tanh(x) @ w
+
+    assert len(kernels(product, XLA, 2)) == 2
+    (only,) = kernels(product, replace(XLA, into_products=True), 2)
+    assert len(only.reads) == 2
+    assert only.transcendentals == 64 * 64
+
+
+SOURCES = replace(XLA, into_products=True, keeps_sources=True)
+
+
+def test_what_is_made_of_what_is_kept_is_not_kept() -> None:
+    def perceptron(x: Any, w: Any) -> Any:
+        h = x @ w
+        return jnp.tanh(h) @ w + jnp.tanh(h).T @ w, h  # h is a result
+
+    assert len(kernels(perceptron, XLA, 2)) > len(kernels(perceptron, SOURCES, 2))
+    assert all(k.role is not Role.COSTLY for k in kernels(perceptron, SOURCES, 2))
+
+
+def test_what_is_read_instead_of_its_source_is_kept() -> None:
+    def softmax(x: Any, w: Any) -> Any:
+        h = jnp.exp(x @ w)
+        return h @ w, h.T @ w
+
+    roles = [kernel.role for kernel in kernels(softmax, SOURCES, 2)]
+    assert roles.count(Role.COSTLY) == 1
+
+
+def test_short_loops_of_what_fuses_are_one_kernel() -> None:
+    def dropped(x: Any) -> Any:
+        return jnp.where(jax.random.bernoulli(jax.random.key(0), 0.5, x.shape), x, 0)
+
+    rolled = kernels(dropped, XLA, 1)
+    assert any(kernel.inner for kernel in rolled)  # threefry, as it is for CPUs
+    unrolled = kernels(dropped, replace(XLA, unrolled_trips=8), 1)
+    assert not any(kernel.inner for kernel in unrolled)
+    assert sum(k.flops for k in unrolled) > 64 * 64 * 20
+
+
+def test_loops_with_products_stay_loops() -> None:
+    def loop(x: Any) -> Any:
+        return jax.lax.fori_loop(0, 3, lambda _, y: y @ x, x)
+
+    (made,) = [k for k in kernels(loop, replace(XLA, unrolled_trips=8), 1) if k.inner]
+    assert made.inner
+
+
 def test_what_does_not_fuse_has_a_kernel_of_its_own() -> None:
     def chain(x: Any) -> Any:
         return jnp.tanh(x + 1) * 2

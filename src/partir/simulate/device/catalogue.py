@@ -90,6 +90,7 @@ _SPECS = (
         memory_bytes_per_s=819e9,
         link_bytes_per_s=45e9,  # measured; 50 nominal, 4 links
         wrap_size=16,  # only the full 16 of a pod's side wrap around
+        near_bytes=112 * 2**20,  # VMEM of 128 MiB, less what kernels themselves need
         node_size=256,
         network_bytes_per_s=3.125e9,  # 6.4 Tbit/s per pod of 256
         source="cloud.google.com/tpu/docs/v5e",

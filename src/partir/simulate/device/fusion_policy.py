@@ -36,6 +36,14 @@ class FusionPolicy:
             than this; 0 for no limit.
         shared_with_reductions: whether a reduction takes in what other kernels compute
             as well.
+        into_products: whether products compute what is elementwise in their operands.
+        keeps_sources: whether an op that several kernels want, whatever it costs, is
+            computed in each of them if what it is made of is in memory as long, and
+            stored if not.
+        narrow_products: whether what only products read is stored as bfloat16.
+        unrolled_trips: a loop of no more iterations than this with nothing in it but
+            what fuses is one kernel. (Random bits are such a loop where a function is
+            traced for CPUs; for accelerators JAX writes them without one.)
         roles: op kinds to which this compiler gives another role than their own.
 
     Example:
@@ -50,13 +58,17 @@ class FusionPolicy:
     most_kernels: int = 8
     most_operands: int = 0
     shared_with_reductions: bool = False
+    into_products: bool = False
+    keeps_sources: bool = False
+    narrow_products: bool = False
+    unrolled_trips: int = 0
     roles: tuple[tuple[str, Role], ...] = ()
     key: str = field(init=False, repr=False, compare=False)
     """What caches key on: equal for policies that do the same."""
 
     def __post_init__(self) -> None:
         """Check the figures, and find the key."""
-        for name in ("most_kernels", "most_operands"):
+        for name in ("most_kernels", "most_operands", "unrolled_trips"):
             value = getattr(self, name)
             if not isinstance(value, int) or value < 0:
                 raise PartitionError(
@@ -65,7 +77,9 @@ class FusionPolicy:
                 )
         own = (sorted(self.fused), sorted(self.recomputed), self.most_kernels)
         more = (self.most_operands, self.shared_with_reductions, sorted(self.roles))
-        object.__setattr__(self, "key", f"fusion {own} {more}")
+        memory = (self.into_products, self.keeps_sources, self.narrow_products)
+        key = f"fusion {own} {more} {memory} {self.unrolled_trips}"
+        object.__setattr__(self, "key", key)
 
     def role_of(self, nest: Nest) -> Role:
         """Role that this compiler gives to an op."""
@@ -91,8 +105,16 @@ class FusionPolicy:
 # Figures are those that XLA's CPU compiler was seen to follow.
 XLA = FusionPolicy(name="xla")
 XLA_CPU = FusionPolicy(name="xla_cpu")
-XLA_GPU = FusionPolicy(name="xla_gpu")
-XLA_TPU = FusionPolicy(name="xla_tpu")
+XLA_GPU = FusionPolicy(name="xla_gpu", unrolled_trips=8)
+# What the compiler for TPUs keeps: read from its scheduled programs (libtpu 0.0.42.1).
+XLA_TPU = FusionPolicy(
+    name="xla_tpu",
+    shared_with_reductions=True,
+    into_products=True,
+    keeps_sources=True,
+    narrow_products=True,
+    unrolled_trips=8,
+)
 POLICIES = {policy.name: policy for policy in (XLA, XLA_CPU, XLA_GPU, XLA_TPU)}
 
 

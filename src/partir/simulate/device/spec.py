@@ -69,6 +69,8 @@ class DeviceSpec:
         combine_bytes: all-reduces are combined up to this many bytes.
         copies_operands: whether matrix products copy operands whose dimensions lie in
             another order than they want (as on CPUs; others choose layouts that fit).
+        near_bytes: what the compiler has of memory beside the matrix units (VMEM) for
+            values that live briefly; they need no place in memory.
         fusion: how the compiler fuses ops into kernels.
         export: how programs are written for the compiler.
         keeps_barriers: whether the compiler keeps optimization barriers, by which
@@ -114,6 +116,7 @@ class DeviceSpec:
     order: Order = "breadth_first"
     combine_bytes: float = 0.0
     copies_operands: bool = False
+    near_bytes: float = 0.0
     fusion: FusionPolicy = XLA
     export: ExportPolicy = PLAIN
     keeps_barriers: bool = True
@@ -174,6 +177,7 @@ _POSITIVE = (
 )
 NEEDED = ("name", *_POSITIVE[:4])  # what has no default
 _NOT_NEGATIVE = (
+    "near_bytes",
     "node_size",
     "network_bytes_per_s",
     "hop_seconds",

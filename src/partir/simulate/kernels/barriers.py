@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from partir.simulate.device.spec import DeviceSpec
+from partir.simulate.kernels.narrowed import narrowed
 from partir.spmd.prepare import has_ties, prepared
 from partir.spmd.program import Control, SpmdOp, SpmdProgram
 from partir.spmd.sweep import Sweep, run_pass
@@ -18,6 +19,8 @@ from partir.spmd.sweep import Sweep, run_pass
 def compiled(program: SpmdProgram, device: DeviceSpec) -> SpmdProgram:
     """The program with those of its barriers that the device's compiler has."""
     program = prepared(program, device.export)
+    if device.fusion.narrow_products:
+        program = narrowed(program)
     if device.keeps_barriers or has_ties(program):
         return program
     if not any(map(_is_barrier, (op for op, _ in program.walk()))):

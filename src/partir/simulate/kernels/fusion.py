@@ -15,6 +15,7 @@ from partir.ir.types import TensorType
 from partir.rules.traits import Role
 from partir.simulate.device.fusion_policy import FusionPolicy
 from partir.simulate.kernels.facts import Facts, facts_of
+from partir.simulate.kernels.kept_values import KeptValues
 from partir.simulate.kernels.kernel import Kernel, Kernels
 from partir.spmd.program import (
     Block,
@@ -103,17 +104,22 @@ class Fuser:
         wanted: dict[int, ComputedIn] = dict.fromkeys(block.results)
         computed: list[ComputedIn] = [None] * len(block.ops)
         roots, handed = set[int](), self.handed
+        kept = KeptValues(block, facts, self._bytes, handed)
         width = _Width(self.policy.most_operands) if self.policy.most_operands else None
         for number in range(len(block.ops) - 1, -1, -1):
             op, fact = block.ops[number], facts[number]
             if fact is None or fact.role is Role.OPAQUE or fact.role is Role.UPDATE:
-                wanted.update(dict.fromkeys(reads_of(op)))
+                if self._takes_in(fact):
+                    _want(wanted, op.operands, frozenset((number,)))
+                else:
+                    wanted.update(dict.fromkeys(reads_of(op)))
+                kept.read(tuple(reads_of(op)), number)
                 wanted.update(self._wanted_with(op.results) if handed else {})
                 continue
             kernels = wanted.get(op.results[0], _NOWHERE)
             if fact.role is Role.ROOT:
                 roots.add(number)
-            if not kernels or not self._fuses(fact, kernels, roots):
+            if not kernels or not self._fuses(fact, kernels, roots, kept, number):
                 kernels = None
             if width is not None:
                 kernels = width.limited(number, op, kernels)
@@ -121,10 +127,8 @@ class Fuser:
             if kernels is None and handed:
                 wanted.update(self._wanted_with(op.results))
             here = kernels or frozenset((number,))
-            for value in op.operands:
-                known = wanted.get(value, _NOWHERE)
-                if known is not None:
-                    wanted[value] = known | here if known else here
+            _want(wanted, op.operands, here)
+            kept.read(op.operands, max(here))
             if kernels is None and fact.role is Role.VIEW:
                 wanted[op.operands[0]] = None
         return computed
@@ -134,13 +138,27 @@ class Fuser:
         handed = self.handed
         return {handed[value]: None for value in values if value in handed}
 
-    def _fuses(self, fact: Facts, kernels: frozenset[int], roots: set[int]) -> bool:
+    def _takes_in(self, fact: Facts | None) -> bool:
+        """Whether a product computes what is elementwise in its operands."""
+        products = self.policy.into_products
+        return products and fact is not None and fact.work.matmul is not None
+
+    def _fuses(
+        self,
+        fact: Facts,
+        kernels: frozenset[int],
+        roots: set[int],
+        kept: KeptValues,
+        number: int,
+    ) -> bool:
         """Whether an op is computed in the kernels that want it; else it is stored."""
         if fact.role is Role.VIEW or (fact.repeats and fact.fused):
             return True
         if len(kernels) == 1 or not fact.fused:
             return fact.fused
         policy = self.policy
+        if policy.keeps_sources:
+            return kept.lasts(number, kernels)
         if not fact.recomputed or len(kernels) > policy.most_kernels:
             return False
         return policy.shared_with_reductions or kernels.isdisjoint(roots)
@@ -238,12 +256,53 @@ class Fuser:
                 op, tuple(reads), op.results, flops, moved_bytes=count, members=(op,)
             )
         assert isinstance(op, Control)
+        if self._is_one_kernel(op):
+            return self._unrolled(op, tuple(reads))
         inner = tuple(self.block(block, leaves) for block in op.blocks)
         own = {v for block in inner for v in _defined(block)}
         for block in inner:
             for kernel in block.kernels:
                 reads.update(dict.fromkeys(v for v in kernel.reads if v not in own))
         return Kernel(op, tuple(reads), op.results, inner=inner)
+
+    def _is_one_kernel(self, op: Control) -> bool:
+        """Whether it is a short loop of nothing but ops that fuse."""
+        if op.trips is None or not 1 < op.trips <= self.policy.unrolled_trips:
+            return False
+        facts = [facts_of(one, self.policy) for b in op.blocks for one in b.ops]
+        return all(f is not None and (f.fused or f.role is Role.VIEW) for f in facts)
+
+    def _unrolled(self, op: Control, reads: tuple[int, ...]) -> Kernel:
+        inside = {v for b in op.blocks for one in b.ops for v in one.results}
+        inside.update(v for b in op.blocks for v in b.arguments)
+        outer = [v for v in reads_of(op) if v not in inside]
+        reads = tuple(dict.fromkeys((*reads, *outer)))
+        works = [
+            fact.work
+            for block in op.blocks
+            for one in block.ops
+            if (fact := facts_of(one, self.policy)) is not None
+        ]
+        trips, size = op.trips or 1, self._bytes.__getitem__
+        return Kernel(
+            op,
+            reads,
+            op.results,
+            trips * sum(work.flops for work in works),
+            trips * sum(work.transcendentals for work in works),
+            moved_bytes=sum(map(size, (*reads, *op.results))),
+            role=Role.COSTLY,
+        )
+
+
+def _want(
+    wanted: dict[int, ComputedIn], values: tuple[int, ...], here: frozenset[int]
+) -> None:
+    """These kernels want values, unless they are wanted in memory already."""
+    for value in values:
+        known = wanted.get(value, _NOWHERE)
+        if known is not None:
+            wanted[value] = known | here if known else here
 
 
 def _moved_bytes(op: Collective, operand: TensorType, result: TensorType) -> int:

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 from partir.rules.traits import Role
 from partir.simulate.fold_multiplicity import Multiplicity, Span
 from partir.spmd.manual_collectives import ManualCollective
-from partir.spmd.program import Collective, Compute, SpmdOp
+from partir.spmd.program import Collective, Compute, Control, SpmdOp
 
 T = TypeVar("T")
 
@@ -34,6 +34,12 @@ class Kernel(NamedTuple):
     members: tuple[Collective, ...] = ()
     copied: tuple[int, ...] = ()
     moves: tuple[ManualCollective, ...] = ()
+
+
+def is_barrier(kernel: Kernel) -> bool:
+    """Whether it only makes others wait: a barrier does nothing itself."""
+    control = isinstance(kernel.op, Control) and not kernel.inner
+    return control and kernel.role is Role.OPAQUE
 
 
 class Term(NamedTuple):

@@ -15,6 +15,7 @@ from partir.ir.types import TensorType
 from partir.rules.traits import Role
 from partir.simulate.kernels.kernel import Kernel, Kernels
 from partir.simulate.memory.buffer_reuse import Buffer, Sizes, by_size, not_hosted
+from partir.simulate.memory.near_memory import NO_NEAR_MEMORY, NearMemory
 from partir.simulate.memory.other_repetitions import OtherRepetitions
 from partir.spmd.program import Control
 
@@ -31,7 +32,9 @@ class LiveRanges:
         schedule: Callable[[Kernels], Kernels],
         is_body: bool,
         others: OtherRepetitions | None = None,
+        near: NearMemory = NO_NEAR_MEMORY,
     ) -> None:
+        self.near = near
         self.block, self.types, self.schedule = block, types, schedule
         self.is_body, self.others = is_body, others
         self.kernels = block.kernels
@@ -142,6 +145,7 @@ class LiveRanges:
             needed = not_hosted(live, lent)
         else:
             needed = np.cumsum(self.change)[:count] + sum(more.values())
+        needed = needed - self.near.hidden(self._owned(), self.inner[:count])
         result: np.ndarray = np.maximum(needed, 0) + self.inner[:count]
         return result
 

@@ -17,6 +17,7 @@ from partir.simulate.fold_multiplicity import Multiplicity
 from partir.simulate.kernels.kernel import Kernels
 from partir.simulate.memory.donation import Donation, donation_of
 from partir.simulate.memory.live_ranges import LiveRanges
+from partir.simulate.memory.near_memory import NO_NEAR_MEMORY, NearMemory
 from partir.simulate.memory.other_repetitions import OtherRepetitions
 from partir.spmd.program import SpmdProgram
 
@@ -57,18 +58,20 @@ def peak_memory(
     donated: Sequence[bool],
     schedule: Callable[[Kernels], Kernels],
     multiplicity: Multiplicity | None = None,
+    near: NearMemory = NO_NEAR_MEMORY,
     copies: bool = True,
 ) -> Peak:
     """Peak of a program whose kernels are in order; `schedule` orders loops' bodies.
 
-    `multiplicity` is what a folded program stands for, `copies` whether arguments that
-    are still read when their successors may be written are copied.
+    `multiplicity` is what a folded program stands for, `near` the memory beside the
+    matrix units, which does not count, `copies` whether arguments that are still read
+    when their successors may be written are copied.
     """
     if multiplicity is not None:
         program, block = _own_results(program, block, len(multiplicity.results))
     types, body = program.types, program.body
     others = OtherRepetitions(types, multiplicity) if multiplicity else None
-    lives = LiveRanges(block, types, schedule, is_body=False, others=others)
+    lives = LiveRanges(block, types, schedule, False, others, near)
     arguments = multiplicity.arguments if multiplicity else [1] * len(body.arguments)
     results = multiplicity.results if multiplicity else [1] * len(body.results)
     donation = donation_of(program, block, donated, multiplicity)
