@@ -7,7 +7,7 @@ import itertools
 import random
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -34,6 +34,7 @@ from partir.search.fold.state import folded_state
 from partir.search.problem import Path, Problem
 from partir.search.result.decisions import decisions_and_state
 from partir.simulate.device.catalogue import devices
+from partir.simulate.device.fusion_policy import XLA
 from partir.simulate.device.spec import DeviceSpec
 from partir.simulate.estimate import Estimate
 from partir.spmd.stages import lower_state
@@ -113,7 +114,12 @@ OWN = DeviceSpec(
 
 
 def spec(device: str) -> DeviceSpec:
-    return OWN if device == OWN.name else devices[device]
+    """A device whose kernels are those of XLA on CPUs.
+
+    What a compiler keeps by how far away it is read is not quite the same in a folded
+    program: `test_figures_as_tpus_fuse` is about that.
+    """
+    return replace(OWN if device == OWN.name else devices[device], fusion=XLA)
 
 
 def problem(state: State, device: str, given: bool = True) -> Problem:
@@ -149,6 +155,20 @@ def test_figures_after_manual_tactics(case: str, letters: str) -> None:
         asked = problem(state, device, given)
         folded = asked.estimate(asked.start)
         assert_alike(folded, whole(state, device, given), CASES[case].odd)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_figures_as_tpus_fuse(case: str) -> None:
+    device, state = devices["tpu_v3"], scheduled(case, "bm3")
+    flags = donated(state.graph.program, True)
+    asked = Problem(state, tuple(AXES), device, flags)
+    folded, other = (
+        asked.estimate(asked.start),
+        Estimate(lower_state(state), device, flags),
+    )
+    assert folded.compute_seconds == pytest.approx(other.compute_seconds, rel=0.07)
+    assert folded.seconds == pytest.approx(other.seconds, rel=0.07)
+    assert folded.peak_bytes == pytest.approx(other.peak_bytes, rel=0.07)
 
 
 def test_rematerialisation_where_barriers_are_dropped() -> None:

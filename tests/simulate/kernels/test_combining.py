@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -100,7 +101,7 @@ def test_repetitions_that_take_turns_are_not_combined_with_what_is_once() -> Non
     model = partir.ManualPartition(tiles, axis="M", name="MP")
     args = ([{"up": w, "down": w}] * 5, x, models.f32((64,), "float32"))
     state = partir.partition(step, {"M": 2}, [model], args=args).steps[-1].state
-    device = partir.devices["tpu_v3"]
+    device = replace(partir.devices["tpu_v3"], fusion=XLA)
     problem = Problem(state, ("M",), device, [False] * 12)
     folded = problem.estimate(problem.start)
     whole = Estimate(lower_state(state), device)
