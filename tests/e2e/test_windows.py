@@ -55,7 +55,7 @@ JOINS: dict[str, Function] = {
     "maximum": lambda x: x[:, 1:].max(1),
     "product": lambda x: jnp.einsum("blc,bld->cd", x[:, :-1], x[:, 1:]),
 }
-MESHES = [{"X": 8}, {"X": 2, "Y": 3}, {"X": 2, "Y": 2, "Z": 2}]
+MESHES = [{"X": 2, "Y": 3}, {"X": 2, "Y": 2, "Z": 2}]
 
 
 def values(*shape: int) -> np.ndarray:
@@ -131,7 +131,7 @@ CONVOLUTIONS: list[Callable[[Array, Array], Array]] = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mesh", MESHES[:2], ids=str)
+@pytest.mark.parametrize("mesh", MESHES[:1], ids=str)
 def test_windows_that_slide(mesh: dict[str, int]) -> None:
     def both(x: Array, w: Array) -> Any:
         def loss(x: Array, w: Array) -> Array:
