@@ -35,7 +35,7 @@ def test_what_lies_behind_short_tiles_never_counts(
     for module in (slices, padding):
         monkeypatch.setattr(module, "identity", garbage)
     monkeypatch.setattr(schedules, "MESHES", MESHES)
-    report = fuzz.run(6000, 24, every=0)
+    report = fuzz.run(6000, 16, every=0)
     assert not report.found, "\n".join(
         fuzz.written(found.case, found.failure) for found in report.found
     )

@@ -48,14 +48,12 @@ def test_random_schedules_agree(shape: tuple[Any, ...]) -> None:
     source, mesh = program(*sizes), Mesh(axes)
     (stacked, _), dim = source.arguments, int(sizes[-1] > 1)
     stages = partir.ManualPartition({stacked.name: dim}, axis="S", name="stages")
-    for seed in range(2):
-        lots = random_schedule(random.Random(f"{shape} {seed}"))
-        drawn = partir.partition(source, mesh, [stages, *lots])
-        assert drawn.steps[0].collectives["collective_permute"]
-        tactics = tuple(
-            (step.name, tuple(a for a in step.actions if a.kind != "skip"))
-            for step in drawn.steps
-        )
-        holds = ("plain",) * 2
-        case = Case(source_text(source), mesh, tactics, holds, seed, ())
-        assert Trial(case, on_devices=False).run() is None
+    lots = random_schedule(random.Random(str(shape)))
+    drawn = partir.partition(source, mesh, [stages, *lots])
+    assert drawn.steps[0].collectives["collective_permute"]
+    tactics = tuple(
+        (step.name, tuple(a for a in step.actions if a.kind != "skip"))
+        for step in drawn.steps
+    )
+    case = Case(source_text(source), mesh, tactics, ("plain",) * 2, 0, ())
+    assert Trial(case, on_devices=False).run() is None
