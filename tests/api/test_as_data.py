@@ -42,6 +42,10 @@ def test_a_partition_as_data() -> None:
     assert names["hidden"]["kind"] == "tag"
     ids = [one["id"] for one in data["collectives"]]
     assert ids == [use.id for use in found.collective_list]
+    assert "tile('x', 0, 'B')" in data["schedule"]
+    largest = found.estimate.alive_at_peak[0]
+    first = data["alive_at_peak"][0]
+    assert (first["name"], first["bytes"]) == (largest.name, largest.bytes)
     sent = sum(one["bytes"] for one in data["by_source"])
     assert sent == found.bytes_communicated
     assert sent == sum(one["bytes"] for one in data["by_scope"])

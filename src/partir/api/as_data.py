@@ -15,7 +15,7 @@ from partir.partition.values import Named, Value
 from partir.report.replicated import ReplicatedOp
 from partir.rules.nest import Tiling
 from partir.spmd.program import SpmdProgram
-from partir.tactics.schedule import tactic_text
+from partir.tactics.schedule import Schedule, tactic_text
 
 
 class Record(ShownRecord, Protocol):
@@ -31,6 +31,8 @@ class Record(ShownRecord, Protocol):
 
     def by_scope(self) -> Tallies: ...  # noqa: D102
 
+    def schedule(self) -> Schedule: ...  # noqa: D102
+
 
 def partition_data(partitioned: Record) -> dict[str, Any]:
     """All there is to know, but for texts of programs."""
@@ -44,8 +46,14 @@ def partition_data(partitioned: Record) -> dict[str, Any]:
         "collectives": [use.to_json() for use in partitioned.collective_list],
         "by_source": partitioned.by_source().to_json(),
         "by_scope": partitioned.by_scope().to_json(),
+        "schedule": str(partitioned.schedule()),
+        **({} if device is None else {"alive_at_peak": _alive(partitioned)}),
         **remarks_data(partitioned),
     }
+
+
+def _alive(partitioned: Record) -> list[dict[str, Any]]:
+    return [asdict(one) for one in partitioned.steps[-1].estimate.alive_at_peak]
 
 
 def remarks_data(partitioned: Record) -> dict[str, Any]:
