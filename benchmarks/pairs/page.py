@@ -53,18 +53,28 @@ disturbed by what else a machine does."""
 
 
 def _summary(rows: Sequence[Row]) -> str:
-    lines = [("figure", "geometric mean", "worst", "pairs above 1.05x")]
+    lines = [("figure", "pairs", "geometric mean", "worst", "above 1.05x")]
     for name, figure in FIGURES.items():
-        found = [row.ratio(figure) for row in rows]
+        found = _known(row.ratio(figure) for row in rows)
         above = sum(ratio > 1.05 for ratio in found)
-        lines.append((name, f"{_mean(found):.2f}x", f"{max(found):.2f}x", str(above)))
-    noise = [max(row.noise, 1 / row.noise) for row in rows]
+        worst = f"{max(found):.2f}x"
+        lines.append((name, str(len(found)), f"{_mean(found):.2f}x", worst, str(above)))
+    noise = _known(max(row.noise, 1 / row.noise) for row in rows)
     text = (
         f"Noise, one program against itself: {_mean(noise):.3f}x in the mean, "
         f"{max(noise):.2f}x at worst."
     )
-    title = f"## {len(rows)} of {len(PAIRS)} pairs"
+    title = f"## {len(rows)} pairs of {len(PAIRS)}"
     return f"{title}\n\n{markdown(lines[0], lines[1:])}\n\n{text}"
+
+
+def _known(ratios: Iterable[float]) -> list[float]:
+    """Without what was not measured: of some programs only the text may be known."""
+    return [ratio for ratio in ratios if not math.isnan(ratio)]
+
+
+def _shown(figure: float, digits: int) -> str:
+    return "-" if math.isnan(figure) else f"{figure:.{digits}f}"
 
 
 def _mean(ratios: Iterable[float]) -> float:
@@ -76,9 +86,9 @@ def _ratios(rows: Sequence[Row]) -> str:
     lines = [("model", "form", "larger", "schedule", *FIGURES, "noise")]
     for row in rows:
         pair = row.pair
-        found = [f"{row.ratio(figure):.2f}" for figure in FIGURES.values()]
+        found = [_shown(row.ratio(figure), 2) for figure in FIGURES.values()]
         names = (pair.model, pair.form, pair.regime, pair.schedule)
-        lines.append((*names, *found, f"{row.noise:.2f}"))
+        lines.append((*names, *found, _shown(row.noise, 2)))
     return f"## Ratios\n\n{markdown(lines[0], lines[1:])}"
 
 
@@ -91,10 +101,10 @@ def _absolute(rows: Sequence[Row]) -> str:
         lines.append(
             (
                 str(row.pair),
-                _each(f"{one.step.wall * 1e3:.1f}" for one in made),
+                _each(_shown(one.step.wall * 1e3, 1) for one in made),
                 _each(f"{one.temporaries / 1e6:.2f}" for one in made),
                 _each(f"{one.bytes_sent / 1e6:.2f}" for one in made),
-                _each(f"{one.first_call.wall:.1f}" for one in made),
+                _each(_shown(one.first_call.wall, 1) for one in made),
                 _each(_counts(one) for one in made),
                 _each(str(one.copies) for one in made),
             )

@@ -42,8 +42,15 @@ def test_ratios_are_by_the_better_of_the_others() -> None:
     assert row(0.05).ratio(FIGURES["step"]) == pytest.approx(0.5)
     assert "step 0.50x" in short(row(0.05))
     text = page([row(0.05), row(0.2)])
-    assert "| step | 1.00x | 2.00x | 1 |" in text
+    assert "| step | 2 | 1.00x | 2.00x | 1 |" in text
     assert "2/0/0/0/0" in text
+
+
+def test_what_was_not_measured_does_not_count() -> None:
+    text = page([row(0.05), row(float("nan"))])
+    assert "| step | 1 | 0.50x | 0.50x | 0 |" in text
+    assert "| temporaries | 2 | 1.00x | 1.00x | 0 |" in text
+    assert "| - · 100.0 · 200.0 |" in text
 
 
 def test_rows_are_kept() -> None:
