@@ -259,6 +259,23 @@ def test_compiled_called_with_another_shape_or_dtype(compiled: Any) -> None:
     )
 
 
+def test_leaf_that_may_change() -> None:
+    def scaled(x: Any, options: Any) -> Any:
+        return x * len(options["names"])
+
+    x, options = np.ones(8, "float32"), {"names": {"a", "b"}}
+    told = message(lambda: partir.partition(scaled, MESH, [], args=(x, options)))
+    assert told == (
+        'argument "options/names" is a set, neither an array nor hashable: it may '
+        "change, and programs that were traced with it would not. Pass arrays in its "
+        "place, register its class as a pytree, or make it hashable (a frozen "
+        "dataclass, a tuple, a frozenset)"
+    )
+    assert message(lambda: partir.jit(scaled, MESH, [])(x, options)) == told
+    options["names"] = frozenset("ab")
+    assert partir.jit(scaled, MESH, [])(x, options)[0] == 2
+
+
 def test_unhashable_static_argument() -> None:
     told = message(
         lambda: partir.partition(

@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 
+from partir.errors import PartitionError
 from partir.frontend.leaves import (
     abstract,
     as_leaf,
@@ -44,7 +45,7 @@ class Call:
     def key(self) -> tuple[Any, ...]:
         """Equal for calls that one partitioned program serves."""
         avals = tuple((a.shape, a.dtype, bool(a.weak_type)) for a in self.avals)
-        fixed = tuple((i, type(v), _hashable(v)) for i, v in self.fixed)
+        fixed = tuple((i, type(v), v) for i, v in self.fixed)
         return self.tree, avals, fixed, self.statics
 
     def rebuild(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -69,19 +70,24 @@ def merge_fixed(leaves: Sequence[Any], fixed: Fixed) -> list[Any]:
     return merged
 
 
-def _hashable(value: Any) -> Any:
+def _require_hashable(name: str, value: Any) -> None:
+    """A leaf that is no array is part of the signature, so it must not change."""
     try:
         hash(value)
     except TypeError:
-        return id(value)
-    return value
+        raise PartitionError(
+            f'argument "{name}" is a {type(value).__name__}, neither an array nor '
+            "hashable: it may change, and programs that were traced with it would not. "
+            "Pass arrays in its place, register its class as a pytree, or make it "
+            "hashable (a frozen dataclass, a tuple, a frozenset)"
+        ) from None
 
 
 def same_fixed(left: Any, right: Any) -> bool:
     """Whether two leaves that are no arrays count as one, as in `Call.key`."""
     if left is right:
         return True
-    return type(left) is type(right) and bool(_hashable(left) == _hashable(right))
+    return type(left) is type(right) and bool(left == right)
 
 
 def flatten_call(
@@ -112,6 +118,9 @@ def flatten_call(
     names = [leaf_name(labels[owner], path, 2, boxed) for owner, path, _, _ in found]
     refuse_equal_names(names, [path for _, path, _, _ in found])
     fixed = [(i, paths[i][1]) for i, aval in enumerate(avals) if aval is None]
+    for i, value in fixed:
+        path = paths[i][0]
+        _require_hashable(leaf_name(labels[owners[_top(path)]], path, 2, boxed), value)
     call = Call(
         names=tuple(names),
         avals=tuple(aval for _, _, aval, _ in found),
