@@ -111,6 +111,22 @@ def test_a_shard_map_needs_the_mesh_that_it_was_written_for() -> None:
         partir.partition(program, {"b": 2}, [])
 
 
+def test_axes_of_a_constraint_in_another_order_than_the_meshs() -> None:
+    """A value is the same in every layout; that it is another one is said."""
+
+    def doubled(x: Any) -> Any:
+        return jax.lax.with_sharding_constraint(2 * x, P(("M", "B")))
+
+    x = np.arange(16.0, dtype="f4")
+    record = partir.partition(doubled, MESH, [], args=(x,))
+    assert record.out_specs == P(("B", "M"))
+    (note,) = record.steps[0].notes
+    assert "has axes M, B in this order; its tiles are laid out over B, M" in note
+    assert "test_annotations.py" in note
+    assert note in str(record)
+    np.testing.assert_array_equal(record.compile()(x), 2 * x)
+
+
 def numbered(in_specs: P, out_specs: P) -> Any:
     """A shard_map whose tiles depend on the devices that have them."""
 

@@ -31,6 +31,7 @@ class ModelDecisions:
             for axis in partition.mesh:
                 if not _decide(state, value, layout, axis):
                     _record_skip(partition, value, layout, axis)
+            _note_order(partition, value, layout)
 
 
 def _deciding(state: State) -> list[tuple[int, Signature]]:
@@ -68,6 +69,20 @@ def _record_skip(partition: Partition, value: int, layout: Layout, axis: str) ->
         f"dimension {dim} of {view.type_text} does not divide over an axis of size "
         f"{partition.mesh[axis]} ({view.source})",
     )
+
+
+def _note_order(partition: Partition, value: int, layout: Layout) -> None:
+    """Say so where the axes of a dimension are asked for in another order."""
+    for axes, have in zip(layout.axes, partition.state.tilings[value], strict=True):
+        asked = [axis for axis in axes if axis in have]
+        laid_out = [axis for axis in have if axis in asked]
+        if asked != laid_out:
+            view = partition.view(partition.names.name(value), value, ())
+            partition.note(
+                f"a sharding constraint at {view.source} has axes {', '.join(asked)} "
+                f"in this order; its tiles are laid out over {', '.join(laid_out)}, "
+                "the mesh's"
+            )
 
 
 def _close(state: State, value: int, axis: str, dims: frozenset[int]) -> None:
