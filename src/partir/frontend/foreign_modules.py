@@ -81,7 +81,7 @@ def _called(function: Any, name: str) -> set[str]:
     branching: list[Any] = []
 
     def visit(op: Any) -> Any:
-        if any(len(region.blocks) > 1 for region in op.regions):
+        if len(op.regions) and any(len(region.blocks) > 1 for region in op.regions):
             branching.append(op)
         elif op.name == "func.call":
             found.add(ir.FlatSymbolRefAttr(op.attributes["callee"]).value)
