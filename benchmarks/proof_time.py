@@ -68,7 +68,7 @@ def main(argv: list[str] | None = None) -> int:
     config = transformer.Config.small(layers=options.layers, biased=True)
     args, kwargs = transformer.example_args(config)
     program = partir.trace(transformer.step_for(config), *args, **kwargs)
-    known = schedules.schedules_for()
+    known = schedules.schedules_for(separate=config.separate)
     header = ["schedule", "ops", "partitioning", "proof", "proof / partitioning"]
     header += ["XLA", "both / XLA"] if options.compile else []
     rows = [row(program, name, known[name], options) for name in SCHEDULES]

@@ -193,7 +193,7 @@ class MadeRows:
         flat = rows[rows >= 0]
         order = np.unique(flat, return_index=True)[1]
         table = flat[np.sort(order)]
-        key = ("table", table.tobytes())
+        key = ("table", distinct.tobytes())  # the same rows in any order
         if key not in self._known:
             self._known[key] = len(self._tables)
             self._tables.append(table)
