@@ -280,6 +280,8 @@ def _of_several(
     where, tables = dict(made.where()), dict[int, Table]()
     for part in parts:
         rows = machine.classes.rows.tuples(part.columns[:, 0])
+        if len(part.mentions) > 1 and (rows >= FIRST_MADE).any():
+            raise Unreadable("values side by side whose other rows differ")
         show(part, rows, part.size, aligned.use, where, tables)
     where = {v: (d + 1, stride) for v, (d, stride) in where.items()}
     later = {d + 1: table for d, table in tables.items()}
