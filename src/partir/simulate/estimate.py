@@ -242,6 +242,7 @@ class Estimate:
             self._multiplicity,
             NearMemory(self.device.near_bytes),
             copies=not self.device.export.orders_reads,
+            collectives_apart=self.device.collectives_apart,
         )
 
     @property

@@ -88,8 +88,11 @@ XLA_GPU = ExportPolicy(name="xla_gpu")
 # XLA's scheduler for TPUs minds memory by itself, and hardly merges gathers; a tie
 # keeps activations in memory that would have been fused, until the backward pass. Which
 # dimension is minor it chooses by what makes a value: if a gradient is scattered along
-# its minor one, parameters and state are copied into that order.
-XLA_TPU = ExportPolicy(name="xla_tpu", ties_first=False, scatters_major=True)
+# its minor one, parameters and state are copied into that order. Updates that are
+# gathered before they are subtracted are all in memory at once.
+XLA_TPU = ExportPolicy(
+    name="xla_tpu", ties_first=False, scatters_major=True, gathers_results=True
+)
 POLICIES = {policy.name: policy for policy in (PLAIN, XLA_CPU, XLA_GPU, XLA_TPU)}
 _PLATFORMS = {"cpu": XLA_CPU, "tpu": XLA_TPU} | dict.fromkeys(
     ("gpu", "cuda", "rocm"), XLA_GPU

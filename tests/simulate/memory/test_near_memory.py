@@ -1,4 +1,4 @@
-"""Memory beside the matrix units."""
+"""Memory beside the matrix units, and what takes the place of arguments."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import pytest
 
 import partir
 
@@ -28,3 +29,22 @@ def test_what_lives_briefly_needs_no_memory() -> None:
     assert temporaries(chain, V5E) == 0
     less = replace(V5E, near_bytes=2.0**20)  # too little for any of them
     assert temporaries(chain, less) == temporaries(chain, FAR)
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_what_is_gathered_may_take_no_arguments_place(apart: bool) -> None:
+    def step(p: Any, m: Any) -> Any:
+        return p - m, m
+
+    rows = {"m": 0, "p": partir.REPLICATED}
+    done = partir.partition(
+        step,
+        {"B": 4},
+        [partir.ManualPartition(rows, axis="B", name="Z2")],
+        args=(X, X),
+        device=replace(FAR, collectives_apart=apart),
+        donate_argnums=(0, 1),
+    )
+    assert done.collectives["all_gather"] == 1
+    names = [one.name for one in done.estimate.alive_at_peak]
+    assert ("copy of p" in names) is apart

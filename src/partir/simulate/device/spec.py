@@ -71,6 +71,8 @@ class DeviceSpec:
             another order than they want (as on CPUs; others choose layouts that fit).
         near_bytes: what the compiler has of memory beside the matrix units (VMEM) for
             values that live briefly; they need no place in memory.
+        collectives_apart: whether what a collective makes never takes the place of a
+            donated argument that is read.
         fusion: how the compiler fuses ops into kernels.
         export: how programs are written for the compiler.
         keeps_barriers: whether the compiler keeps optimization barriers, by which
@@ -117,6 +119,7 @@ class DeviceSpec:
     combine_bytes: float = 0.0
     copies_operands: bool = False
     near_bytes: float = 0.0
+    collectives_apart: bool = False
     fusion: FusionPolicy = XLA
     export: ExportPolicy = PLAIN
     keeps_barriers: bool = True

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from partir.simulate.fold_multiplicity import Multiplicity
 from partir.simulate.kernels.kernel import Kernels
-from partir.spmd.program import SpmdProgram
+from partir.spmd.program import Collective, SpmdProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,7 @@ def donation_of(
     block: Kernels,
     donated: Sequence[bool],
     multiplicity: Multiplicity | None,
+    collectives_apart: bool = False,
 ) -> Donation:
     """Which results take the buffers of donated arguments."""
     body, types = program.body, program.types
@@ -46,7 +47,7 @@ def donation_of(
             own.append(number)
         elif base is not None:
             pairs.setdefault(body.arguments[place], base)
-    return Donation(pairs, tuple(own), tuple(_to_copy(block, pairs)))
+    return Donation(pairs, tuple(own), tuple(_to_copy(block, pairs, collectives_apart)))
 
 
 def paired(
@@ -60,8 +61,13 @@ def paired(
     return [free[r].popleft() if free.get(r) else None for r in results]
 
 
-def _to_copy(block: Kernels, successors: dict[int, int]) -> list[int]:
-    """Donated arguments that some kernel may still read when they are overwritten."""
+def _to_copy(
+    block: Kernels, successors: dict[int, int], collectives_apart: bool
+) -> list[int]:
+    """Donated arguments that some kernel may still read when they are overwritten.
+
+    With `collectives_apart`, a collective writes over none that is read at all.
+    """
     maker: dict[int, int] = {}
     readers: dict[int, list[int]] = {}
     bits: dict[int, int] = {}
@@ -83,6 +89,9 @@ def _to_copy(block: Kernels, successors: dict[int, int]) -> list[int]:
         if writer is None or argument == result:
             continue
         seen = before[writer]
-        if any(not seen & bits[reader] for reader in readers.get(argument, ())):
+        moved = isinstance(block.kernels[writer].op, Collective) and collectives_apart
+        if any(
+            moved or not seen & bits[reader] for reader in readers.get(argument, ())
+        ):
             copied.append(argument)
     return copied

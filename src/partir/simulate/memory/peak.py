@@ -60,12 +60,14 @@ def peak_memory(
     multiplicity: Multiplicity | None = None,
     near: NearMemory = NO_NEAR_MEMORY,
     copies: bool = True,
+    collectives_apart: bool = False,
 ) -> Peak:
     """Peak of a program whose kernels are in order; `schedule` orders loops' bodies.
 
     `multiplicity` is what a folded program stands for, `near` the memory beside the
     matrix units, which does not count, `copies` whether arguments that are still read
-    when their successors may be written are copied.
+    when their successors may be written are copied. With `collectives_apart`, what a
+    collective makes takes no donated argument's place.
     """
     if multiplicity is not None:
         program, block = _own_results(program, block, len(multiplicity.results))
@@ -74,7 +76,7 @@ def peak_memory(
     lives = LiveRanges(block, types, schedule, False, others, near)
     arguments = multiplicity.arguments if multiplicity else [1] * len(body.arguments)
     results = multiplicity.results if multiplicity else [1] * len(body.results)
-    donation = donation_of(program, block, donated, multiplicity)
+    donation = donation_of(program, block, donated, multiplicity, collectives_apart)
     if not copies:
         donation = replace(donation, copied=())
     _reuse(lives, program, donation, arguments, results)
