@@ -43,6 +43,7 @@ _TPU = partial(
     hop_seconds=1e-6,
     network_hop_seconds=1e-5,
     combine_bytes=30 * 2**20,  # as on GPUs: TPUs' own is not published
+    collectives_apart=True,
 )
 _GPU = partial(
     DeviceSpec,
@@ -73,7 +74,7 @@ _SPECS = (
     _TPU(
         name="tpu_v4",
         flops_per_s=275e12,
-        matrix_efficiency=0.7,
+        matrix_efficiency=0.68,
         memory_bytes=30.75 * _GIB,  # both cores as one device ("megacore")
         memory_bytes_per_s=1200e9,
         link_bytes_per_s=45e9,  # 6 links
@@ -85,7 +86,7 @@ _SPECS = (
     _TPU(
         name="tpu_v5e",
         flops_per_s=197e12,
-        matrix_efficiency=0.81,
+        matrix_efficiency=0.78,
         memory_bytes=15.75 * _GIB,
         memory_bytes_per_s=819e9,
         link_bytes_per_s=45e9,  # measured; 50 nominal, 4 links
@@ -98,7 +99,7 @@ _SPECS = (
     _TPU(
         name="tpu_v5p",
         flops_per_s=459e12,
-        matrix_efficiency=0.8,
+        matrix_efficiency=0.79,
         memory_bytes=95.74 * _GIB,
         memory_bytes_per_s=2765e9,
         link_bytes_per_s=90e9,  # measured; 100 nominal, 6 links
@@ -110,7 +111,7 @@ _SPECS = (
     _TPU(
         name="tpu_v6e",
         flops_per_s=918e12,
-        matrix_efficiency=0.61,
+        matrix_efficiency=0.57,
         memory_bytes=31.25 * _GIB,
         memory_bytes_per_s=1638e9,
         link_bytes_per_s=90e9,  # measured; 100 nominal, 4 links
