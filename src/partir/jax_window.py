@@ -20,6 +20,10 @@ ANY_JAX = "PARTIR_ANY_JAX"
 """Set to 1, this environment variable lets other versions through."""
 
 
+GROUPS_BY_AXES = jax.__version_info__ >= (0, 10)
+"""Whether StableHLO has replica groups that are spelled by mesh axes."""
+
+
 class JaxVersionError(PartirError, ImportError):
     """A version of jax that partir is not made for."""
 

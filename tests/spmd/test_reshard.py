@@ -109,6 +109,7 @@ def test_every_pair_on_one_dimension(mesh: Mesh) -> None:
     assert_right(mesh, (16, 3), [((*s, ()), (*t, ())) for s, t in pairs(mesh, 1)])
 
 
+@pytest.mark.needs_jax("0.10", "StableHLO had no groups by mesh axes before")
 def test_groups_that_are_spelled_by_mesh_axes(monkeypatch: pytest.MonkeyPatch) -> None:
     """As for thousands of devices; in the order in which axes are listed."""
     monkeypatch.setattr(export, "DENSE_LIMIT", 0)

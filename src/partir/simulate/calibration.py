@@ -139,7 +139,7 @@ def _with_links(
     rates: dict[str, float] = {}
     for kind in _COLLECTIVES:
         each = [
-            (predict(trial, devices, m) - call) / max(m.seconds - call - start, 1e-9)
+            (predict(trial, devices, m) - call) / _lasting(m, call + start)
             for m in collectives
             if m.kind == kind and m.link_bytes > small
         ]
@@ -152,6 +152,11 @@ def _with_links(
         collective_seconds=start,
         collective_efficiency={k: round(r / link, 4) for k, r in rates.items()},
     )
+
+
+def _lasting(measured: Measurement, start: float) -> float:
+    """Seconds after the start; on a busy machine the start may have taken longer."""
+    return max(measured.seconds - start, measured.seconds / 10)
 
 
 def _of(measured: Sequence[Measurement], kind: str) -> list[Measurement]:

@@ -15,6 +15,7 @@ from partir.ir.attributes import EXPORTED
 from partir.ir.garbage import collection_paused
 from partir.ir.source import Location
 from partir.ir.types import TensorType, tensor
+from partir.jax_window import GROUPS_BY_AXES
 from partir.mesh import Mesh
 from partir.rules.host import runs_once
 from partir.rules.local import (
@@ -328,7 +329,7 @@ class _Exporter(TextEmitter):
         return self.op("stablehlo.collective_permute", (operand,), (type_,), attrs)[0]
 
     def _group(self, axes: tuple[str, ...], global_ids: bool = True) -> dict[str, str]:
-        if self.mesh.size > DENSE_LIMIT:
+        if self.mesh.size > DENSE_LIMIT and GROUPS_BY_AXES:
             groups = self._by_axes(axes)
         else:
             alias = alias_of("groups", axes)
