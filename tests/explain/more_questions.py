@@ -165,7 +165,7 @@ MORE = [
         "summed",
         "Z3",
         "jnp.sum(jnp.square(g))",
-        Help("leave_out", "params/down"),
+        marginal=True,
         carry={"out": "params"},
     ),
     Question(
@@ -220,8 +220,7 @@ MORE = [
         "a",
         "nobody_asked",
         None,
-        None,
-        None,
+        marginal=True,
     ),
     Question(
         "the outer matrix of an adapter follows the weight",
@@ -353,7 +352,7 @@ MORE = [
         ("reduce_scatter", "any"),
         "summed",
         "BP",
-        help=Help("other_dim", "x", 1),
+        marginal=True,
     ),
     training(
         "a tag's gradient follows the weight",

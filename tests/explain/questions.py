@@ -33,7 +33,8 @@ class Question:
 
     `ask` is a name; or a kind of collective and the name of the value that it moves,
     of which "any" is the first.
-    `line` is a piece of the line of code that the answer must point to.
+    `line` is a piece of the line of code that the answer must point to. Whether a
+    remedy pays is `marginal` where it is for the simulator's last percent to say.
     """
 
     title: str
@@ -48,6 +49,7 @@ class Question:
     axis: str | None = None
     mesh: Any = None
     carry: Any = None
+    marginal: bool = False
 
 
 def tiles(name: str = "tiles", axis: str = "A", **inputs: Any) -> ManualPartition:
