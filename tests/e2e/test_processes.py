@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -86,3 +87,34 @@ def _compare(folder: Path, schedule: str) -> None:
         whole = [not np.isnan(part[name]).any() for part in parts]
         if want.ndim > 1 and "Z3" in schedule:  # tiled over B: no process has it all
             assert whole == [False, False], name
+
+
+def test_a_checkpoint_of_two_processes_is_read_under_another_mesh(
+    tmp_path: Path,
+) -> None:
+    """As `examples/checkpoint.py` does it; each process writes and reads its part."""
+    environment = {n: v for n, v in os.environ.items() if n != "XLA_FLAGS"}
+    command = [sys.executable, "examples/checkpoint.py", "--folder", str(tmp_path)]
+    command += ["--coordinator", f"127.0.0.1:{free_port()}"]
+    processes = [
+        subprocess.Popen(
+            [*command, "--process", str(number)],
+            cwd=ROOT,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for number in (0, 1)
+    ]
+    try:
+        shown = [process.communicate(timeout=SECONDS)[0] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    assert [process.returncode for process in processes] == [0, 0], shown
+    for text in shown:
+        found = re.findall(r"step \d: loss ([\d.]+), on one device ([\d.]+)", text)
+        assert len(found) == 4
+        assert all(abs(float(one) - float(two)) < 1e-4 for one, two in found)
