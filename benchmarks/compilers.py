@@ -272,9 +272,13 @@ def page(args: argparse.Namespace, rows: Sequence[Row]) -> str:
     command = f"python -m benchmarks.compilers {' '.join(sys.argv[1:])}"
     return (
         f"# Compiled for {args.platform} {args.topology}\n\n"
-        f"`{command}`, {datetime.date.today()}, {versions}; mesh "
-        f"{partir.Mesh(AXES)}, {args.layers} layers. Ours / Shardy's; *predicted* is "
-        "the simulator's error on our memory.\n\n"
+        "| | |\n|---|---|\n"
+        f"| command | `{command}` |\n"
+        f"| date | {datetime.date.today()} |\n"
+        f"| versions | {versions} |\n"
+        "| machine | any: nothing is run; compile times are of this one |\n\n"
+        f"Mesh `{partir.Mesh(AXES)}`, {args.layers} layers. Ours / Shardy's; "
+        "*predicted* is the simulator's error on our memory.\n\n"
         f"{table(rows)}\n"
     )
 
