@@ -46,14 +46,11 @@ def _depth(text: str) -> int:
     return int(np.max(depths - lowest, initial=0))
 
 
-def refuse_strings_that_are_no_text(module: Any) -> None:
+def refuse_strings_that_are_no_text(printed: bytes) -> None:
     """Bytecode may have any bytes where names and file names should be."""
-    printed: bytes = module.operation.get_asm(
-        binary=True, enable_debug_info=True, large_elements_limit=16
-    )
     try:
         printed.decode()
-        for string in _ESCAPED.findall(printed):
+        for string in _ESCAPED.findall(printed) if b"\\" in printed else ():
             _BYTE.sub(_unescaped, string).decode()
     except UnicodeDecodeError:
         raise PartitionError(

@@ -15,7 +15,7 @@ from partir.frontend.foreign_modules import (
     refuse_strings_that_are_no_text,
     require_structured,
 )
-from partir.frontend.trial_read import refuse_fatal
+from partir.frontend.trial_read import printed_elsewhere
 
 _PLACE = re.compile(r'loc\("-":(\d+):(\d+)\)')
 
@@ -41,10 +41,8 @@ def parse_foreign_module(source: str | bytes) -> Any:
     if isinstance(source, str):
         refuse_deep(source)
     else:
-        refuse_fatal(source)
+        refuse_strings_that_are_no_text(printed_elsewhere(source))
     module = parse_module(source)
-    if isinstance(source, bytes):
-        refuse_strings_that_are_no_text(module)
     require_structured(module)
     return module
 

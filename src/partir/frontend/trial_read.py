@@ -23,28 +23,32 @@ if b"StableHLO_v" in data[:64]:
     module = stablehlo.deserialize_portable_artifact(context, data)
 else:
     module = ir.Module.parse(data, context)
-module.operation.get_asm(binary=True, enable_debug_info=True, large_elements_limit=16)
+printed = module.operation.get_asm(
+    binary=True, enable_debug_info=True, large_elements_limit=16
+)
+sys.stdout.buffer.write(printed)
 """
 
 
-def refuse_fatal(data: bytes) -> None:
-    """Refuse bytecode on which a process that reads it ends.
+def printed_elsewhere(data: bytes) -> bytes:
+    """Bytecode as text; refused if a process that reads and prints it ends.
 
     What it raises there is for this process to find and to say; so is all if no other
-    process can be started.
+    process can be started. There is no text then.
     """
     try:
         ended = subprocess.run(
             [sys.executable, "-c", _READ],
             input=data,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             timeout=_SECONDS,
             check=False,
-        ).returncode
+        )
     except (OSError, subprocess.TimeoutExpired):
-        return
-    if ended < 0:
+        return b""
+    if ended.returncode < 0:
         raise PartitionError(
             "not a StableHLO module: it is corrupt; MLIR's reader crashes on it"
         )
+    return ended.stdout
