@@ -50,7 +50,8 @@ def test_suggestions(capfd: pytest.CaptureFixture[str]) -> None:
     data = json.loads(run(capfd, *asked, "--json"))
     assert 0 < len(data) <= 2
     assert data[0]["seconds"] > 0
-    assert "partir.ManualPartition(" in run(capfd, *asked)
+    assert data[0]["tactic"] in run(capfd, *asked)
+    assert "\npartir." in data[0]["tactic"]  # below its reason
 
 
 def test_by_line_and_by_scope(capfd: pytest.CaptureFixture[str]) -> None:
