@@ -142,7 +142,7 @@ def assert_alike(one: Estimate, other: Estimate, odd: int) -> None:
     # Results that are gathered at the end of all layers overlap with less than those
     # that are gathered at the end of one.
     assert one.seconds == pytest.approx(other.seconds, rel=0.055)
-    rel = 0.02 if one.device.order == "program" else 0.08
+    rel = 0.03 if one.device.order == "program" else 0.08
     assert one.peak_bytes == pytest.approx(other.peak_bytes, rel=rel)
 
 
