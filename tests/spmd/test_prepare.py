@@ -142,7 +142,7 @@ def test_for_tpus_both_are_done_and_proved() -> None:
         partir.ManualPartition({"m": 0, "p": partir.REPLICATED}, axis="B", name="Z2"),
     ]
     texts = {}
-    for device in ("cpu", "h100", "tpu_v5e"):
+    for device in ("h100", "tpu_v5e"):
         done = partir.partition(step, {"B": 4}, tactics, args=arguments, device=device)
         assert done.verify().proved
         assert done.estimate.alive_at_peak
@@ -151,6 +151,5 @@ def test_for_tpus_both_are_done_and_proved() -> None:
             for line in done.stablehlo().splitlines()
             if any(kind in line for kind in KINDS)
         ]
-    assert texts["cpu"] == ["reduce_scatter", "transpose", "all_gather", "subtract"]
     assert texts["h100"] == ["reduce_scatter", "transpose", "subtract", "all_gather"]
     assert texts["tpu_v5e"] == ["transpose", "reduce_scatter", "subtract", "all_gather"]

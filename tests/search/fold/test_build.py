@@ -68,7 +68,7 @@ CASES = {
         lambda: partir.trace(
             mlp.train_step, *mlp.example_args(mlp.Config(blocks=5))[0]
         ),
-        *(mlp.BATCH, mlp.MODEL, 4),  # the first has no gradient of its input
+        *(mlp.BATCH, mlp.MODEL, 4, 9),  # the first has no gradient of its input
     ),
     "graph network": Case(
         lambda: partir.trace(
@@ -132,7 +132,7 @@ def whole(state: State, device: str, given: bool = True) -> Estimate:
     return Estimate(lower_state(state), spec(device), flags)
 
 
-def assert_alike(one: Estimate, other: Estimate, odd: int) -> None:
+def assert_alike(one: Estimate, other: Estimate, odd: int, room: float) -> None:
     counts = other.program.collectives
     assert sum(abs(n - counts[kind]) for kind, n in one.collectives.items()) <= odd
     assert one.compute_seconds == pytest.approx(other.compute_seconds, rel=0.02)
@@ -142,7 +142,7 @@ def assert_alike(one: Estimate, other: Estimate, odd: int) -> None:
     # Results that are gathered at the end of all layers overlap with less than those
     # that are gathered at the end of one.
     assert one.seconds == pytest.approx(other.seconds, rel=0.055)
-    rel = 0.03 if one.device.order == "program" else 0.08
+    rel = room if one.device.order == "program" else 0.08
     assert one.peak_bytes == pytest.approx(other.peak_bytes, rel=rel)
 
 
@@ -150,11 +150,13 @@ def assert_alike(one: Estimate, other: Estimate, odd: int) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_figures_after_manual_tactics(case: str, letters: str) -> None:
     state = scheduled(case, letters)
+    # With ZeRO-2, new parameters are gathered: of all layers at once if they are one.
+    room = 0.14 if "2" in letters else 0.03
     devices = (("tpu_v3", "cpu"), ("h100", "own"))[len(letters) % 2]
     for device, given in itertools.product(devices, (True, False)):
         asked = problem(state, device, given)
         folded = asked.estimate(asked.start)
-        assert_alike(folded, whole(state, device, given), CASES[case].odd)
+        assert_alike(folded, whole(state, device, given), CASES[case].odd, room)
 
 
 @pytest.mark.parametrize("case", CASES)
