@@ -170,3 +170,18 @@ def test_the_whole_of_a_scanned_step_is_proved() -> None:
         assert (
             prepared(done.spmd, XLA_CPU).bytes_communicated == done.bytes_communicated
         )
+
+
+def test_what_is_written_into_itself_is_moved_as_it_is() -> None:
+    """With a first dimension of size one, XLA on CPUs would write it in place."""
+
+    def written(x: Array) -> Array:
+        v = jnp.cumsum(x, 0)
+        return lax.dynamic_update_slice(v, v[:13] * 7, (10, 0))
+
+    x = np.arange(128).reshape(16, 8)
+    whole = partir.ManualPartition({}, outputs={"out": partir.REPLICATED}, axis="M")
+    tiled = partir.ManualPartition({"x": 1}, axis="M")
+    done = partir.partition(written, {"M": 2}, [whole, tiled], args=(x,))
+    assert done.collectives["all_gather"] == 1
+    np.testing.assert_array_equal(done.compile()(x), jax.jit(written)(x))

@@ -35,7 +35,7 @@ from partir.rules.slices import window_of_whole
 from partir.spmd.emit import TextEmitter
 from partir.spmd.export_policy import PLAIN, ExportPolicy
 from partir.spmd.opaque_functions import MakeText
-from partir.spmd.outer_tiles import alone, is_inner, joined, parted, taken
+from partir.spmd.outer_tiles import is_inner, joined, parted
 from partir.spmd.padding import cut_tiles, pad_tiles
 from partir.spmd.prepare import prepared
 from partir.spmd.program import (
@@ -253,11 +253,10 @@ class _Exporter(TextEmitter):
     def _all_gather(self, op: Collective, operand: Ssa, type_: TensorType) -> Ssa:
         inner = self.policy.outer_tiles and is_inner(operand, op.dim)
         dim = 0 if inner else op.dim
-        tile = alone(self, operand) if inner else operand
         attrs = {"all_gather_dim": f"{dim} : i64", **self._group(op.axes)}
-        equal = self._grown(tile.type, op, dim)
-        (made,) = self.op("stablehlo.all_gather", (tile,), (equal,), attrs)
-        made = joined(self, made, op.dim) if inner else made
+        equal, count = self._grown(operand.type, op, dim), math.prod(self._parts(op))
+        (made,) = self.op("stablehlo.all_gather", (operand,), (equal,), attrs)
+        made = joined(self, made, op.dim, count) if inner else made
         return cut_tiles(self, made, op.dim, type_.shape[op.dim], self._parts(op))
 
     def _grown(self, type_: TensorType, op: Collective, dim: int) -> TensorType:
@@ -275,14 +274,13 @@ class _Exporter(TextEmitter):
         region = (reducer(op.monoid, type_.dtype),)
         operand = pad_tiles(self, operand, op.dim, self._parts(op))
         inner = self.policy.outer_tiles and is_inner(operand, op.dim)
-        dim, made_type = op.dim, type_
+        dim = op.dim
         if inner:
             operand = parted(self, operand, op.dim, math.prod(self._parts(op)))
-            dim, made_type = 0, type_.with_shape((1, *type_.shape))
+            dim = 0
         attrs = {"scatter_dimension": f"{dim} : i64", **self._group(op.axes)}
         kind = "stablehlo.reduce_scatter"
-        (made,) = self.op(kind, (operand,), (made_type,), attrs, region)
-        return taken(self, made) if inner else made
+        return self.op(kind, (operand,), (type_,), attrs, region)[0]
 
     def _all_to_all(self, op: Collective, operand: Ssa, type_: TensorType) -> Ssa:
         size = math.prod(self.mesh.axes[a] for a in op.axes)
