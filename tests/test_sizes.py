@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -68,3 +69,14 @@ def _length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 def _message(offenders: list[str], heading: str) -> str:
     return "\n  ".join([heading, *offenders])
+
+
+def test_no_class_name_stands_for_two_things() -> None:
+    found = [
+        (node.name, str(path.relative_to(ROOT)))
+        for path in SOURCES
+        for node in ast.parse(_text(path)).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
+    names = Counter(name for name, _ in found)
+    assert [one for one in found if names[one[0]] > 1] == []

@@ -30,13 +30,15 @@ from benchmarks.mutants.whole import WHOLE
 from benchmarks.tables import format_table
 from partir.frontend.device_local import read_device_local
 from partir.ir.core import Program
-from partir.verify import Source, compare
+from partir.verify import ReadSource, compare
 
 Mistake = tuple[str, str, Program]
 VERDICTS = ("disproved", "not proved", "harmless", "missed")
 
 
-def judged(done: Any, local: Program, source: Source | Program | None = None) -> str:
+def judged(
+    done: Any, local: Program, source: ReadSource | Program | None = None
+) -> str:
     """What the verifier says of a device-local program."""
     spmd = done.spmd
     tilings = (spmd.in_tilings, spmd.out_tilings)
@@ -69,7 +71,7 @@ def _whole(local: Program, kind: str, seed: int, count: int) -> Iterator[Mistake
             yield kind, "the program", mutant
 
 
-def verdict_of(done: Any, local: Program, mutant: Program, source: Source) -> str:
+def verdict_of(done: Any, local: Program, mutant: Program, source: ReadSource) -> str:
     """How a mistake fared."""
     found = judged(done, mutant, source)
     if found != "proved":
@@ -91,7 +93,7 @@ def main(argv: list[str] | None = None) -> int:
     for name, done in programs(*options.only):
         begin = time.monotonic()
         local = read_device_local(done.stablehlo())
-        source, tried = Source(done.program), tried + 1
+        source, tried = ReadSource(done.program), tried + 1
         false_alarms += judged(done, local, source) != "proved"
         for kind, where, mutant in mistakes(local, options.seed, options.per_kind):
             if time.monotonic() - begin > options.seconds:

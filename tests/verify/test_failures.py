@@ -17,7 +17,7 @@ import partir
 from benchmarks.models import mlp, suite
 from partir.frontend.device_local import read_device_local
 from partir.ir.core import Program
-from partir.verify import Source, compare
+from partir.verify import ReadSource, compare
 from partir.verify.excerpt import program_text
 
 pytestmark = pytest.mark.quick
@@ -114,7 +114,7 @@ def test_neither_order_nor_names_nor_places_matter(seed: int) -> None:
 
 def test_one_source_is_held_against_many() -> None:
     p, local = step()
-    source, spmd = Source(p.program), p.spmd
+    source, spmd = ReadSource(p.program), p.spmd
     right = (local, p.mesh, spmd.in_tilings, spmd.out_tilings)
     wrong = read_device_local(without_sum(p.stablehlo()))
     verdicts = [

@@ -18,7 +18,7 @@ from partir.verify.rows import (
     FIRST_MADE,
     GARBAGE,
     MadeRows,
-    Table,
+    RowTable,
     as_digits,
     fill,
 )
@@ -137,6 +137,6 @@ def test_digits_are_found_where_rows_are_some() -> None:
 
 def test_tables_are_compared_by_content() -> None:
     rows = np.array([0, 1, GARBAGE, fill(7)])
-    assert Table(rows, 4) == Table(rows.copy(), 4)
-    assert Table(rows, 4) != Table(rows, 5)
-    assert len({Table(rows, 4), Table(rows.copy(), 4)}) == 1
+    assert RowTable(rows, 4) == RowTable(rows.copy(), 4)
+    assert RowTable(rows, 4) != RowTable(rows, 5)
+    assert len({RowTable(rows, 4), RowTable(rows.copy(), 4)}) == 1

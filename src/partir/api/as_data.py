@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any, Protocol
 
-from partir.api.overview import Record as ShownRecord
+from partir.api.overview import ShownRecord
 from partir.api.step import Step
 from partir.explain.answer import place
 from partir.explain.listing import CollectiveUse
@@ -18,7 +18,7 @@ from partir.spmd.program import SpmdProgram
 from partir.tactics.schedule import Schedule, tactic_text
 
 
-class Record(ShownRecord, Protocol):
+class DataRecord(ShownRecord, Protocol):
     """What data is made of a `Partitioned`."""
 
     @property
@@ -34,7 +34,7 @@ class Record(ShownRecord, Protocol):
     def schedule(self) -> Schedule: ...  # noqa: D102
 
 
-def partition_data(partitioned: Record) -> dict[str, Any]:
+def partition_data(partitioned: DataRecord) -> dict[str, Any]:
     """All there is to know, but for texts of programs."""
     device = partitioned.steps[-1].setting.device
     return {
@@ -52,11 +52,11 @@ def partition_data(partitioned: Record) -> dict[str, Any]:
     }
 
 
-def _alive(partitioned: Record) -> list[dict[str, Any]]:
+def _alive(partitioned: DataRecord) -> list[dict[str, Any]]:
     return [asdict(one) for one in partitioned.steps[-1].estimate.alive_at_peak]
 
 
-def remarks_data(partitioned: Record) -> dict[str, Any]:
+def remarks_data(partitioned: DataRecord) -> dict[str, Any]:
     """What stands below the table."""
     return {
         "replicated_ops": [_replicated(op) for op in partitioned.replicated_ops],
@@ -93,7 +93,7 @@ def _replicated(op: ReplicatedOp) -> dict[str, Any]:
     return {**asdict(op), **sources}
 
 
-def names_data(partitioned: Record) -> list[dict[str, Any]]:
+def names_data(partitioned: DataRecord) -> list[dict[str, Any]]:
     """Arguments and results as they lie on the devices, and tags."""
     program, spmd = partitioned.program, partitioned.spmd
     arguments = zip(program.arguments, spmd.in_tilings, strict=True)
@@ -118,13 +118,13 @@ def _port(program: Program, port: Port, tiling: Tiling, kind: str) -> dict[str, 
     }
 
 
-def addresses_data(partitioned: Record) -> list[dict[str, Any]]:
+def addresses_data(partitioned: DataRecord) -> list[dict[str, Any]]:
     """Inner values by their addresses."""
     inner = partitioned.steps[-1].names.matching("%**")
     return [inner_data(partitioned, named, "inner") for named in inner]
 
 
-def inner_data(partitioned: Record, named: Named, kind: str) -> dict[str, Any]:
+def inner_data(partitioned: DataRecord, named: Named, kind: str) -> dict[str, Any]:
     """A value inside the program, and where it was written."""
     name, number, dims = named
     step = partitioned.steps[-1]

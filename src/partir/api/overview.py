@@ -13,7 +13,7 @@ from partir.report.replicated import ReplicatedOp
 from partir.report.table import steps_html, steps_table
 
 
-class Record(Protocol):
+class ShownRecord(Protocol):
     """What is shown of a `Partitioned`."""
 
     program: Program
@@ -28,7 +28,7 @@ class Record(Protocol):
 
 
 def overview(
-    partitioned: Record, most: int = 3, rest: str = "", width: int | None = None
+    partitioned: ShownRecord, most: int = 3, rest: str = "", width: int | None = None
 ) -> str:
     """The per-tactic table, and below it at most so many lines of each kind.
 
@@ -40,19 +40,19 @@ def overview(
     return "\n".join([table, *_remarks(partitioned, most, rest)])
 
 
-def overview_html(partitioned: Record) -> str:
+def overview_html(partitioned: ShownRecord) -> str:
     """The same for notebooks."""
     remarks = "\n".join(_remarks(partitioned, 3, ""))
     return steps_html(*_shown(partitioned)) + (html_text(remarks) if remarks else "")
 
 
-def _shown(partitioned: Record) -> tuple[str, Mesh, tuple[Step, ...], str | None]:
+def _shown(partitioned: ShownRecord) -> tuple[str, Mesh, tuple[Step, ...], str | None]:
     device = partitioned.steps[-1].setting.device
     name = None if device is None else device.name
     return partitioned.program.name, partitioned.mesh, partitioned.steps, name
 
 
-def _remarks(partitioned: Record, most: int, rest: str) -> list[str]:
+def _remarks(partitioned: ShownRecord, most: int, rest: str) -> list[str]:
     whole = partitioned.replicated_ops
     skipped = skipped_lines((step.name, step.actions) for step in partitioned.steps)
     no_rule = rule_lines(partitioned.steps[-1].state.graph, whole)

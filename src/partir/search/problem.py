@@ -23,7 +23,7 @@ from partir.simulate.device.spec import DeviceSpec
 from partir.simulate.estimate import Estimate
 from partir.simulate.kernels.program_flops import program_flops
 from partir.simulate.network.collectives import Network
-from partir.spmd.program import Repeats
+from partir.spmd.program import FoldedRepeats
 from partir.spmd.stages import lower_state
 
 Path = tuple[Move, ...]
@@ -175,7 +175,7 @@ class Problem:
         """Time and memory of the whole program in this partition."""
         times = self.folded.times
         return Estimate(
-            lower_state(state, Repeats(times.ops, times.handed)),
+            lower_state(state, FoldedRepeats(times.ops, times.handed)),
             self.device,
             self.donated,
             multiplicity=times,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from partir.rules.identities import EQUAL, cites
 from partir.spmd.equal import Equals
 from partir.spmd.lifetimes import Lifetimes
-from partir.spmd.program import EXCHANGE, Collective, Repeats, SpmdOp
+from partir.spmd.program import EXCHANGE, Collective, FoldedRepeats, SpmdOp
 from partir.spmd.siblings import Siblings
 from partir.spmd.sweep import Sweep, collectives_of
 from partir.spmd.wishes import wish_of
@@ -79,7 +79,9 @@ def _wish(sweep: Sweep, op: Collective) -> str | None:
     return wish_of(spmd.program, spmd.gathers, op.cause.value, op.axes)
 
 
-def _key(op: Collective, equals: Equals, repeats: Repeats | None) -> tuple[object, ...]:
+def _key(
+    op: Collective, equals: Equals, repeats: FoldedRepeats | None
+) -> tuple[object, ...]:
     """The same for moves of equal values that are the same.
 
     What the layers of a folded program hand on is, in layers of another number, that

@@ -7,7 +7,7 @@ from itertools import groupby
 
 import numpy as np
 
-from partir.spmd.program import Repeats, SpmdOp
+from partir.spmd.program import FoldedRepeats, SpmdOp
 from partir.spmd.sweep import Sweep, reads_of
 
 
@@ -72,7 +72,7 @@ class _Runs:
     runs where they are made and read.
     """
 
-    def __init__(self, repeats: Repeats, ops: Sequence[SpmdOp]) -> None:
+    def __init__(self, repeats: FoldedRepeats, ops: Sequence[SpmdOp]) -> None:
         self._run: list[tuple[int, int, int]] = []  # of each op: start, end, times
         for times, group in groupby(map(repeats.times, ops)):
             start = len(self._run)

@@ -119,7 +119,7 @@ class NamedCollective(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Repeats:
+class FoldedRepeats:
     """Of a folded program: what each node stands for, what layers hand on."""
 
     nodes: Sequence[int]
@@ -143,7 +143,7 @@ class SpmdProgram:
     in_tilings: tuple[Tiling, ...]
     out_tilings: tuple[Tiling, ...]
     gathers: Gathers = field(default_factory=dict)
-    repeats: Repeats | None = None  # if the program is folded
+    repeats: FoldedRepeats | None = None  # if the program is folded
 
     def walk(
         self, block: Block | None = None, trips: int = 1

@@ -8,12 +8,12 @@ from partir.ir.garbage import collection_paused
 from partir.partition.complete import complete
 from partir.partition.state import State
 from partir.spmd.lower import lower
-from partir.spmd.program import Repeats, SpmdProgram
+from partir.spmd.program import FoldedRepeats, SpmdProgram
 from partir.spmd.rewrites import rewrite
 
 
 @collection_paused
-def lower_state(state: State, repeats: Repeats | None = None) -> SpmdProgram:
+def lower_state(state: State, repeats: FoldedRepeats | None = None) -> SpmdProgram:
     """Core -> what was left of it -> SPMD program -> its collectives rewritten.
 
     `repeats` if it is of a folded program.

@@ -7,7 +7,7 @@ is stated here once more, and held against the exported module as it was read ba
 from partir.verify.proof import (
     NotProved as NotProved,
     Proof as Proof,
-    Source as Source,
+    ReadSource as ReadSource,
     compare as compare,
     prove as prove,
 )

@@ -18,17 +18,17 @@ from typing import Any, NamedTuple
 from partir.verify.layout import (
     REPEATED,
     Digit,
+    DigitLayout,
     Digits,
-    Layout,
     Unreadable,
     digits,
     repeated,
     size_of,
 )
-from partir.verify.rows import Table
+from partir.verify.rows import RowTable
 from partir.verify.terms import BOUND, FREE, Dims, Use, Variable, Where
 
-NO_TABLES: Mapping[int, Table] = MappingProxyType({})
+NO_TABLES: Mapping[int, RowTable] = MappingProxyType({})
 
 Label = Any  # whatever names a dimension within one equation; hashable
 
@@ -68,7 +68,7 @@ def axis_label(axis: int) -> Label:
 class Alignment:
     """References of all operands over common variables, before they are numbered."""
 
-    def __init__(self, equation: Equation, layouts: Sequence[Layout]) -> None:
+    def __init__(self, equation: Equation, layouts: Sequence[DigitLayout]) -> None:
         """Cut labels into places, and write every operand over them."""
         self.equation, self.replicas = equation, layouts[0].axes
         labelled = [
@@ -99,8 +99,8 @@ class Alignment:
         shape: Sequence[int],
         where: Where,
         free: int,
-        tables: Mapping[int, Table] = NO_TABLES,
-    ) -> tuple[Layout, tuple[int, ...]]:
+        tables: Mapping[int, RowTable] = NO_TABLES,
+    ) -> tuple[DigitLayout, tuple[int, ...]]:
         """A result's layout over the dimensions that `where` says; its new sizes."""
         local: list[Digits] = []
         new: list[int] = []
@@ -117,10 +117,10 @@ class Alignment:
             for axis, held in enumerate(self.replicas)
         )
         kept = tuple(sorted(tables.items(), key=_dimension))
-        return Layout(tuple(local), axes, kept), tuple(new)
+        return DigitLayout(tuple(local), axes, kept), tuple(new)
 
 
-def _labelled(layout: Layout, labels: Sequence[Label]) -> dict[Label, Digits]:
+def _labelled(layout: DigitLayout, labels: Sequence[Label]) -> dict[Label, Digits]:
     found = dict(zip(labels, layout.local, strict=True))
     found.update({axis_label(n): held for n, held in enumerate(layout.axes)})
     return found
@@ -160,7 +160,7 @@ def _between(label: Label, ends: Sequence[int]) -> tuple[_Place, ...]:
 def _dims(
     operand: dict[Label, Digits],
     places: dict[Label, tuple[_Place, ...]],
-    layout: Layout,
+    layout: DigitLayout,
 ) -> Dims:
     """For each dimension of the operand's class, its places, major first."""
     found: dict[int, list[tuple[int, _Place]]] = {dim: [] for dim, _ in layout.tables}
@@ -181,7 +181,7 @@ def _dims(
     )
 
 
-def _dimension(item: tuple[int, Table]) -> int:
+def _dimension(item: tuple[int, RowTable]) -> int:
     return item[0]
 
 

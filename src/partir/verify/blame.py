@@ -11,13 +11,13 @@ from partir.verify.layout import Unreadable, View, depends_on, size_of
 from partir.verify.machine import Known, Machine
 from partir.verify.reductions import reduced_over_axes
 from partir.verify.sums import REDUCE
-from partir.verify.terms import Term
+from partir.verify.terms import ClassTerm
 
 _LOOKED_AT = 60  # classes, before the last of them is blamed
 _MONOIDS = ("sum", "max", "min", "and", "or", "product")
 
 
-class Part(NamedTuple):
+class BlamedPart(NamedTuple):
     """A value that devices hold parts of: reduced over these axes it is the view."""
 
     monoid: str
@@ -58,7 +58,7 @@ def _made(machine: Machine, op: int, node: int) -> list[View]:
     return [view for view in known if isinstance(view, View) and view.node == node]
 
 
-def part_of(machine: Machine, view: View) -> Part | None:
+def part_of(machine: Machine, view: View) -> BlamedPart | None:
     """What a value is a part of, if the source has that."""
     depends = [a for a in range(len(machine.sizes)) if depends_on(view.layout, a)]
     shape = [size_of(held) for held in view.layout.local]
@@ -69,7 +69,7 @@ def part_of(machine: Machine, view: View) -> Part | None:
             continue
         if machine.classes.in_source(whole.node):
             names = tuple(machine.names[axis] for axis in axes)
-            return Part(monoid, names, whole)
+            return BlamedPart(monoid, names, whole)
     return None
 
 
@@ -78,7 +78,7 @@ def _subsets(axes: list[int]) -> Iterator[tuple[int, ...]]:
         yield from itertools.combinations(axes, count)
 
 
-def described(term: Term) -> str:
+def described(term: ClassTerm) -> str:
     """A class in a few words: its op and sizes."""
     name = term.kind.rpartition(".")[2].replace("picked", "rows of what is made")
     if term.kind == REDUCE:

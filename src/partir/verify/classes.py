@@ -15,9 +15,9 @@ import numpy as np
 from partir.verify.rows import MadeRows, Rows
 from partir.verify.terms import (
     BOUND,
+    ClassTerm,
     Dims,
     Ref,
-    Term,
     Use,
     Variable,
     Where,
@@ -41,13 +41,13 @@ class Classes:
 
     def __init__(self) -> None:
         """Start empty."""
-        self.terms: list[Term] = []
-        self._known: dict[Term, int] = {}
+        self.terms: list[ClassTerm] = []
+        self._known: dict[ClassTerm, int] = {}
         self.rows = MadeRows()
         self.numbers: dict[int, np.ndarray | None] = {}  # known ones, by class
         self.source: int | None = None  # how many of them the source has
 
-    def of(self, term: Term) -> int:
+    def of(self, term: ClassTerm) -> int:
         """The one class of a term."""
         found = self._known.get(term)
         if found is None:
@@ -75,7 +75,7 @@ class Classes:
 
     def make(
         self,
-        like: Term,
+        like: ClassTerm,
         refs: Sequence[tuple[int, Dims]],
         use: Use,
         new: Dims = (),
@@ -105,7 +105,9 @@ def _node(ref: tuple[int, Dims]) -> int:
     return ref[0]
 
 
-def inside(term: Term, dims: Dims, tag: Hashable) -> tuple[list[tuple[int, Dims]], Use]:
+def inside(
+    term: ClassTerm, dims: Dims, tag: Hashable
+) -> tuple[list[tuple[int, Dims]], Use]:
     """What a term reads, over the variables that its reader has for its dimensions.
 
     Its bound and special variables get new names under `tag`; the reader's are left out
@@ -129,7 +131,7 @@ def inside(term: Term, dims: Dims, tag: Hashable) -> tuple[list[tuple[int, Dims]
     return refs, Use(sizes, roles, specials)
 
 
-def _role(term: Term, number: int) -> Hashable:
+def _role(term: ClassTerm, number: int) -> Hashable:
     """Bound, or the special dimension that a variable is part of."""
     for place, items in enumerate(term.specials):
         if number in items:

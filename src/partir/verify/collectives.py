@@ -8,7 +8,7 @@ from partir.ir.attributes import integer
 from partir.ir.core import Op
 from partir.verify.groups import axes_of
 from partir.verify.layout import (
-    Layout,
+    DigitLayout,
     Unreadable,
     View,
     digits,
@@ -80,4 +80,4 @@ def _all_to_all(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]
         taken, part = split_off(part, size)
         left[axis] = digits(taken)
     local[along] = digits((*moved, *local[along]))
-    return [View(view.node, Layout(tuple(local), tuple(left), layout.tables))]
+    return [View(view.node, DigitLayout(tuple(local), tuple(left), layout.tables))]

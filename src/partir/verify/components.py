@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from partir.verify.layout import Layout, Unreadable
-from partir.verify.rows import OPEN, Rows, Table, as_digits
+from partir.verify.layout import DigitLayout, Unreadable
+from partir.verify.rows import OPEN, Rows, RowTable, as_digits
 from partir.verify.spread import MOST
 from partir.verify.terms import BOUND, FREE, Dims, Use, Variable
 
@@ -55,7 +55,7 @@ def common_size(sizes: Iterable[int]) -> int:
 
 
 def components(
-    layouts: Sequence[Layout], refs: Sequence[Dims], use: Use
+    layouts: Sequence[DigitLayout], refs: Sequence[Dims], use: Use
 ) -> list[Component]:
     """All that tables tie together."""
     tables = {
@@ -105,7 +105,7 @@ def _component(
     places: list[Variable],
     every: Sequence[tuple[int, int, set[Variable]]],
     refs: Sequence[Dims],
-    tables: dict[tuple[int, int], Table],
+    tables: dict[tuple[int, int], RowTable],
     use: Use,
 ) -> Component:
     special = {use.roles[place] for place in places} - {FREE, BOUND}
@@ -184,7 +184,7 @@ def show(
     size: int,
     use: Use,
     where: dict[Variable, tuple[int, int]],
-    tables: dict[int, Table],
+    tables: dict[int, RowTable],
 ) -> None:
     """Say where a component's places are in a class: as digits, or in a table."""
     if part.variable not in where:
@@ -193,7 +193,7 @@ def show(
     shape = [use.sizes[place] for place in part.free]
     strides = as_digits(rows, shape, size) if part.free else None
     if strides is None:
-        tables[dim] = Table(rows, size)
+        tables[dim] = RowTable(rows, size)
         strides = [math.prod(shape[n + 1 :]) for n in range(len(shape))]
     for place, stride in zip(part.free, strides, strict=True):
         where[place] = (dim, stride)

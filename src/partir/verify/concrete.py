@@ -15,10 +15,10 @@ import numpy as np
 
 from partir.ir.core import Op
 from partir.verify.classes import Classes
-from partir.verify.layout import Layout, View, repeated
+from partir.verify.layout import DigitLayout, View, repeated
 from partir.verify.rows import GARBAGE, OPEN
 from partir.verify.spread import MOST, narrowed, rebuilt, rows_of
-from partir.verify.terms import Term
+from partir.verify.terms import ClassTerm
 
 KNOWN = "known"  # the class of all numbers of a type: its rows are the numbers
 _ZERO = 1 << 39  # the row of the number zero
@@ -84,9 +84,9 @@ def computed(
     if made is None or not (np.abs(made.astype(np.int64)) < _ZERO).all():
         return None
     rows = narrowed(made.astype(dtype).astype(np.int64)) + _ZERO
-    node = classes.of(Term(KNOWN, (), (), (), (), new=(OPEN,), dtype=type_.dtype))
+    node = classes.of(ClassTerm(KNOWN, (), (), (), (), new=(OPEN,), dtype=type_.dtype))
     local = tuple(repeated(size) for size in type_.shape)
-    plain = Layout(local, tuple(repeated(size) for size in sizes))
+    plain = DigitLayout(local, tuple(repeated(size) for size in sizes))
     shape = (*sizes, *type_.shape)
     return [View(node, rebuilt(plain, {0: rows}, shape, {0: OPEN}))]
 
@@ -105,7 +105,7 @@ def evaluated(classes: Classes, node: int) -> np.ndarray | None:
     return known[node]
 
 
-def _evaluate(classes: Classes, term: Term) -> np.ndarray | None:
+def _evaluate(classes: Classes, term: ClassTerm) -> np.ndarray | None:
     dtype = TYPES.get(term.dtype)
     small = int(np.prod(term.dims, dtype=np.int64)) <= MOST
     if dtype is None or not small or any(size < 1 for size in term.sizes):
@@ -119,7 +119,7 @@ def _evaluate(classes: Classes, term: Term) -> np.ndarray | None:
     return _computed(classes, term, dtype)
 
 
-def _counted(term: Term) -> np.ndarray:
+def _counted(term: ClassTerm) -> np.ndarray:
     first, steps = term.attrs
     made = np.full((1,) * len(steps), first, np.int64)
     for dim, (step, size) in enumerate(zip(steps, term.sizes, strict=True)):
@@ -129,7 +129,7 @@ def _counted(term: Term) -> np.ndarray:
     return made
 
 
-def _computed(classes: Classes, term: Term, dtype: Any) -> np.ndarray | None:
+def _computed(classes: Classes, term: ClassTerm, dtype: Any) -> np.ndarray | None:
     """An op on known numbers."""
     run = RUN.get(term.kind.removeprefix("stablehlo."))
     if run is None or term.new or len(term.free) != len(term.sizes):
@@ -147,7 +147,7 @@ def _computed(classes: Classes, term: Term, dtype: Any) -> np.ndarray | None:
     return np.broadcast_to(made, term.sizes).astype(dtype)
 
 
-def _pinned(classes: Classes, term: Term) -> np.ndarray | None:
+def _pinned(classes: Classes, term: ClassTerm) -> np.ndarray | None:
     """A class at some of its rows."""
     values = evaluated(classes, term.refs[0].node)
     pins = dict(term.attrs)
@@ -177,7 +177,7 @@ def _over(
 _WORD = re.compile(r"-?\d+|true|false")
 
 
-def _literal(term: Term, dtype: Any) -> np.ndarray | None:
+def _literal(term: ClassTerm, dtype: Any) -> np.ndarray | None:
     text = str(term.attrs)
     if text.startswith('"'):
         return _from_bytes(text, term, dtype)
@@ -193,7 +193,7 @@ def _literal(term: Term, dtype: Any) -> np.ndarray | None:
     return np.broadcast_to(made, (count,)).reshape(term.dims)
 
 
-def _from_bytes(text: str, term: Term, dtype: Any) -> np.ndarray | None:
+def _from_bytes(text: str, term: ClassTerm, dtype: Any) -> np.ndarray | None:
     data = bytes.fromhex(text.strip('"').removeprefix("0x"))
     count = int(np.prod(term.dims, dtype=np.int64))
     if dtype is np.bool_ or len(data) != count * np.dtype(dtype).itemsize:

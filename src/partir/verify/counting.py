@@ -12,9 +12,9 @@ from typing import NamedTuple
 from partir.ir.core import Op
 from partir.verify.align import Alignment
 from partir.verify.classes import Classes
-from partir.verify.layout import Digit, Layout, Unreadable, View, repeated
+from partir.verify.layout import Digit, DigitLayout, Unreadable, View, repeated
 from partir.verify.machine import Machine, handler
-from partir.verify.terms import Ref, Term, Variable
+from partir.verify.terms import ClassTerm, Ref, Variable
 
 AFFINE = "affine"
 Steps = tuple[tuple[int, int], ...]  # step and size of each dimension
@@ -41,11 +41,11 @@ def count(classes: Classes, first: int, steps: Steps, dtype: str) -> int:
     sizes = tuple(size for _, size in steps)
     attrs = (first, tuple(step for step, _ in steps))
     return classes.of(
-        Term(AFFINE, attrs, (), sizes, tuple(range(len(sizes))), dtype=dtype)
+        ClassTerm(AFFINE, attrs, (), sizes, tuple(range(len(sizes))), dtype=dtype)
     )
 
 
-def read_count(term: Term) -> tuple[int, tuple[int, ...]] | None:
+def read_count(term: ClassTerm) -> tuple[int, tuple[int, ...]] | None:
     """First number and steps of a class that counts."""
     if term.kind != AFFINE:
         return None
@@ -201,7 +201,7 @@ def as_float(classes: Classes, node: int, dtype: str) -> int:
     counts = classes.of(term._replace(dtype="i64"))
     variables = tuple((number,) for number in range(len(term.sizes)))
     return classes.of(
-        Term(
+        ClassTerm(
             "stablehlo.convert",
             ((), "i64"),
             (Ref(counts, variables),),
@@ -231,9 +231,9 @@ def _compare(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
     if truth is None:
         return machine.by_equation(op, views)
     literal = "true" if truth else "false"
-    node = machine.classes.of(Term("constant", literal, (), (), (), dtype="i1"))
+    node = machine.classes.of(ClassTerm("constant", literal, (), (), (), dtype="i1"))
     local = tuple(repeated(size) for size in op.signature.results[0].shape)
-    return [View(node, Layout(local, machine.alone))]
+    return [View(node, DigitLayout(local, machine.alone))]
 
 
 def _is_count(machine: Machine, view: View) -> bool:
@@ -278,4 +278,4 @@ def _partition_id(machine: Machine, op: Op, views: tuple[View, ...]) -> list[Vie
         stride *= size
     (type_,) = op.signature.results
     node = count(machine.classes, 0, ((1, stride),), type_.dtype)
-    return [View(node, Layout((), tuple(reversed(axes))))]
+    return [View(node, DigitLayout((), tuple(reversed(axes))))]

@@ -17,7 +17,7 @@ from partir.verify.concrete import computed, numbers
 from partir.verify.counting import choose
 from partir.verify.equations.indexing import kept_starts
 from partir.verify.groups import dense
-from partir.verify.joins import Piece, along, is_number, joined, moved
+from partir.verify.joins import JoinedPiece, along, is_number, joined, moved
 from partir.verify.layout import Unreadable, View, size_of
 from partir.verify.lookups import masked_lookup
 from partir.verify.machine import Handler, Machine, handler
@@ -101,7 +101,7 @@ def _concatenate(machine: Machine, op: Op, views: tuple[View, ...]) -> View:
     which = np.repeat(np.arange(len(views)), sizes)
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     pieces = [
-        Piece(view, _counted(view, dim, places - start))
+        JoinedPiece(view, _counted(view, dim, places - start))
         for view, start in zip(views, starts, strict=True)
     ]
     shape = list(shape_of(views[0].layout))
@@ -141,7 +141,10 @@ def _within(
         raise Unreadable("padding with what is no known number")
     shape = list(shape_of(view.layout))
     shape[len(view.layout.axes) + dim] = size
-    pieces = [Piece(view, _counted(view, dim, at)), Piece(_like(view, other), at)]
+    pieces = [
+        JoinedPiece(view, _counted(view, dim, at)),
+        JoinedPiece(_like(view, other), at),
+    ]
     which = _counted(view, dim, np.where(inside, 0, 1))
     return joined(machine, pieces, which, dim, shape)
 
@@ -211,9 +214,9 @@ def _update(machine: Machine, op: Op, views: tuple[View, ...]) -> View:
         which = np.where((at >= 0) & (at < size[dim]), 1, 0)
         shape = list(shape_of(part.layout))
         shape[len(part.layout.axes) + dim] = whole[dim]
-        pieces = [Piece(base, place), Piece(part, at)]
+        pieces = [JoinedPiece(base, place), JoinedPiece(part, at)]
         if is_number(machine, base):
-            pieces[0] = Piece(_like(part, base), place)
+            pieces[0] = JoinedPiece(_like(part, base), place)
         part = joined(machine, pieces, which, dim, shape)
     return part
 
@@ -263,7 +266,9 @@ def _by_mask(machine: Machine, op: Op, views: tuple[View, ...]) -> View:
     if dim is not None:
         at = _counted(yes, dim, np.arange(shape[axes + dim]))
     which = np.where(chosen, 0, 1)
-    return joined(machine, [Piece(yes, at), Piece(no, at)], which, dim, shape)
+    return joined(
+        machine, [JoinedPiece(yes, at), JoinedPiece(no, at)], which, dim, shape
+    )
 
 
 def _widest(view: View) -> int:
@@ -289,7 +294,7 @@ def _permute(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View
         which = np.where(missing, GARBAGE, 0).reshape(sizes + (1,) * rank)
         at = np.zeros((1,) * which.ndim, np.int64)
         shape = shape_of(view.layout)
-        return [joined(machine, [Piece(view, at)], which, None, shape)]
+        return [joined(machine, [JoinedPiece(view, at)], which, None, shape)]
     for dim in tiled:
         rows = dims[dim]
         full = np.broadcast_to(rows, (*sizes, *rows.shape[len(sizes) :]))

@@ -17,8 +17,8 @@ from partir.verify.align import Alignment, Equation
 from partir.verify.components import components, show, tied
 from partir.verify.layout import (
     REPEATED,
+    DigitLayout,
     Digits,
-    Layout,
     Unreadable,
     View,
     digits,
@@ -27,7 +27,7 @@ from partir.verify.layout import (
 )
 from partir.verify.machine import Machine
 from partir.verify.pins import unsettled
-from partir.verify.rows import FIRST_MADE, GARBAGE, OPEN, Rows, Table, fill, filled
+from partir.verify.rows import FIRST_MADE, GARBAGE, OPEN, Rows, RowTable, fill, filled
 from partir.verify.spread import (
     class_dims,
     dims_held,
@@ -36,19 +36,19 @@ from partir.verify.spread import (
     rows_of,
     shape_of,
 )
-from partir.verify.terms import Dims, Term, numbered
+from partir.verify.terms import ClassTerm, Dims, numbered
 
 JOINED = "joined"
 
 
-class Piece(NamedTuple):
+class JoinedPiece(NamedTuple):
     """A value, and at which places along the dimension its rows are taken."""
 
     view: View
     at: Rows  # over axes and local dimensions; any number where it is not chosen
 
 
-def along(layout: Layout, dim: int | None) -> int | None:
+def along(layout: DigitLayout, dim: int | None) -> int | None:
     """The dimension of the class that a local one counts; None if it repeats."""
     found = set() if dim is None else dims_held(layout.local[dim])
     if len(found) > 1:
@@ -101,14 +101,14 @@ def _taken(rows: Rows, at: Rows, place: int) -> Rows:
 
 def joined(
     machine: Machine,
-    pieces: Sequence[Piece],
+    pieces: Sequence[JoinedPiece],
     which: Rows,
     dim: int | None,
     shape: Sequence[int],
 ) -> View:
     """The rows of the piece that `which` numbers, at every place."""
     classes = machine.classes
-    pieces = [Piece(unsettled(classes, view), at) for view, at in pieces]
+    pieces = [JoinedPiece(unsettled(classes, view), at) for view, at in pieces]
     used = [n for n in range(len(pieces)) if (which == n).any()]
     values = [n for n in used if not is_number(machine, pieces[n].view)]
     if not values:
@@ -141,7 +141,7 @@ def _common(views: Sequence[View], which: Rows, dim: int | None) -> int | None:
     return min(possible) if len(possible) == 1 else None
 
 
-def _loose(layout: Layout, dim: int | None) -> set[int]:
+def _loose(layout: DigitLayout, dim: int | None) -> set[int]:
     """Dimensions of the class that no other local dimension counts."""
     found = {*class_dims(layout)}
     if dim is None:
@@ -161,7 +161,9 @@ def _alike(view: View, other: View, of_class: int, dim: int | None) -> bool:
     ) == _stripped(other.layout, of_class, dim)
 
 
-def _stripped(layout: Layout, of_class: int | None, dim: int | None) -> Layout:
+def _stripped(
+    layout: DigitLayout, of_class: int | None, dim: int | None
+) -> DigitLayout:
     """A layout without one dimension of its class."""
 
     def without(items: Digits) -> Digits:
@@ -174,14 +176,14 @@ def _stripped(layout: Layout, of_class: int | None, dim: int | None) -> Layout:
     if dim is not None:
         local[dim] = ()
     tables = tuple(item for item in layout.tables if item[0] != of_class)
-    return Layout(tuple(local), tuple(map(without, layout.axes)), tables)
+    return DigitLayout(tuple(local), tuple(map(without, layout.axes)), tables)
 
 
-def _place(layout: Layout, dim: int | None) -> int | None:
+def _place(layout: DigitLayout, dim: int | None) -> int | None:
     return None if dim is None else len(layout.axes) + dim
 
 
-def _rows_at(piece: Piece, of_class: int | None, dim: int | None) -> Rows:
+def _rows_at(piece: JoinedPiece, of_class: int | None, dim: int | None) -> Rows:
     if of_class is None:
         return np.zeros((1,) * len(shape_of(piece.view.layout)), np.int64)
     rows, place = rows_of(piece.view.layout, of_class), _place(piece.view.layout, dim)
@@ -196,7 +198,7 @@ def _chosen(which: Rows, number: int, rows: Rows, made: Rows) -> Rows:
 
 def _of_one_class(
     machine: Machine,
-    pieces: Sequence[Piece],
+    pieces: Sequence[JoinedPiece],
     which: Rows,
     values: Sequence[int],
     of_class: int,
@@ -216,7 +218,7 @@ def _of_one_class(
     return split(machine, View(first.node, one_fill(layout)))
 
 
-def one_fill(layout: Layout) -> Layout:
+def one_fill(layout: DigitLayout) -> DigitLayout:
     """The layout, if at most one number stands in place of its rows."""
     codes = {int(c) for _, table in layout.tables for c in table.rows[table.rows < -1]}
     if len(codes) > 1 and sum((t.rows < -1).any() for _, t in layout.tables) > 1:
@@ -226,7 +228,7 @@ def one_fill(layout: Layout) -> Layout:
 
 def _numbers(
     machine: Machine,
-    pieces: Sequence[Piece],
+    pieces: Sequence[JoinedPiece],
     which: Rows,
     used: Sequence[int],
     shape: Sequence[int],
@@ -236,7 +238,7 @@ def _numbers(
     axes = len(pieces[0].view.layout.axes)
     local = tuple(repeated(size) for size in shape[axes:])
     alone = tuple(repeated(size) for size in shape[:axes])
-    plain = Layout(local, alone)
+    plain = DigitLayout(local, alone)
     if len(nodes) == 1 and not (which == GARBAGE).any():
         return View(nodes.pop(), plain)
     made: Rows = np.full((1,) * which.ndim, GARBAGE, np.int64)
@@ -248,13 +250,13 @@ def _numbers(
 
 
 def _class(machine: Machine, sizes: Sequence[int], dtype: str) -> int:
-    term = Term(JOINED, (), (), (), (), new=(OPEN, *sizes), dtype=dtype)
+    term = ClassTerm(JOINED, (), (), (), (), new=(OPEN, *sizes), dtype=dtype)
     return machine.classes.of(term)
 
 
 def _of_several(
     machine: Machine,
-    pieces: Sequence[Piece],
+    pieces: Sequence[JoinedPiece],
     which: Rows,
     used: Sequence[int],
     dim: int | None,
@@ -277,7 +279,7 @@ def _of_several(
     parts = components(stripped, aligned.refs, aligned.use)
     refs, use = tied(aligned.refs, aligned.use, parts, [p.size for p in parts])
     made = numbered(refs, use)
-    where, tables = dict(made.where()), dict[int, Table]()
+    where, tables = dict(made.where()), dict[int, RowTable]()
     for part in parts:
         rows = machine.classes.rows.tuples(part.columns[:, 0])
         if len(part.mentions) > 1 and (rows >= FIRST_MADE).any():
@@ -296,7 +298,7 @@ def _of_several(
     return View(node, rebuilt(layout, {0: narrowed(found)}, shape, {0: OPEN}))
 
 
-def _spread(layout: Layout, dim: int | None, shape: Sequence[int]) -> Layout:
+def _spread(layout: DigitLayout, dim: int | None, shape: Sequence[int]) -> DigitLayout:
     """Repeated along the dimension that is joined, at its new size."""
     local = list(layout.local)
     if dim is not None:
@@ -331,7 +333,7 @@ def split(machine: Machine, view: View) -> View:
         if codes.size == 1 and not (rows == GARBAGE).any():
             local = tuple(repeated(size_of(held)) for held in view.layout.local)
             axes = tuple(repeated(size_of(held)) for held in view.layout.axes)
-            return View(filled(int(codes[0])), Layout(local, axes))
+            return View(filled(int(codes[0])), DigitLayout(local, axes))
         return view
     keys = {made.class_of(int(row)) for row in np.unique(valid)}
     if len(keys) > 1 or len(valid) < rows[rows != GARBAGE].size:
@@ -375,7 +377,7 @@ def _unwrapped(
         )
 
     kept = tuple(sorted((places[d][0], t) for d, t in tables.items()))
-    layout = Layout(
+    layout = DigitLayout(
         tuple(map(renamed, base.local)), tuple(map(renamed, base.axes)), kept
     )
     if of_class < 0:

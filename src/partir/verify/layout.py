@@ -1,4 +1,4 @@
-"""`Layout`: where the elements of a class lie, on which device and at which place.
+"""`DigitLayout`: where the elements of a class lie, on which device and at which place.
 
 A class has dimensions, each an index of a known size. A local value shows some class:
 every dimension of the local tensor and every mesh axis is written as *digits* of the
@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from partir.verify.rows import Table
+from partir.verify.rows import RowTable
 
 REPEATED = -1
 
@@ -66,10 +66,10 @@ def size_of(items: Digits) -> int:
     return math.prod(digit.size for digit in items)
 
 
-Tables = tuple[tuple[int, Table], ...]  # dimensions of a class, in their order
+Tables = tuple[tuple[int, RowTable], ...]  # dimensions of a class, in their order
 
 
-class Layout:
+class DigitLayout:
     """Digits of every local dimension and of every mesh axis. Compared by content.
 
     Where a dimension of the class has a table, digits count the table's positions.
@@ -89,7 +89,7 @@ class Layout:
         if self is other:
             return True
         return (
-            isinstance(other, Layout)
+            isinstance(other, DigitLayout)
             and self._hash == other._hash
             and self.local == other.local
             and self.axes == other.axes
@@ -104,25 +104,27 @@ class Layout:
         """For tests and debugging."""
         return f"Layout({self.local}, {self.axes}, {self.tables})"
 
-    def with_local(self, local: Iterable[Digits]) -> Layout:
+    def with_local(self, local: Iterable[Digits]) -> DigitLayout:
         """Other local dimensions."""
-        return Layout(tuple(local), self.axes, self.tables)
+        return DigitLayout(tuple(local), self.axes, self.tables)
 
 
 class View(NamedTuple):
     """What a value is known to be: a class, laid out."""
 
     node: int
-    layout: Layout
+    layout: DigitLayout
 
 
-def whole(sizes: Sequence[int], axes: int = 0, replicas: Sequence[int] = ()) -> Layout:
+def whole(
+    sizes: Sequence[int], axes: int = 0, replicas: Sequence[int] = ()
+) -> DigitLayout:
     """A class's dimensions as the local ones; all devices hold the same."""
     local = tuple(digits((Digit(dim, 1, size),)) for dim, size in enumerate(sizes))
-    return Layout(local, tuple(repeated(n) for n in replicas or (1,) * axes))
+    return DigitLayout(local, tuple(repeated(n) for n in replicas or (1,) * axes))
 
 
-def reshaped(layout: Layout, shape: Sequence[int]) -> Layout:
+def reshaped(layout: DigitLayout, shape: Sequence[int]) -> DigitLayout:
     """The same elements in row-major order, in another shape."""
     rest = [digit for dim in layout.local for digit in dim]
     made = []
@@ -152,12 +154,14 @@ def split_off(items: Sequence[Digit], size: int) -> tuple[list[Digit], list[Digi
     return taken[::-1], rest
 
 
-def transposed(layout: Layout, permutation: Sequence[int]) -> Layout:
+def transposed(layout: DigitLayout, permutation: Sequence[int]) -> DigitLayout:
     """Local dimensions in another order."""
     return layout.with_local(layout.local[dim] for dim in permutation)
 
 
-def broadcast(layout: Layout, shape: Sequence[int], dims: Sequence[int]) -> Layout:
+def broadcast(
+    layout: DigitLayout, shape: Sequence[int], dims: Sequence[int]
+) -> DigitLayout:
     """Local dimension i becomes `dims[i]`; the others, and those of size 1, repeat."""
     made = [repeated(size) for size in shape]
     for digits_, dim in zip(layout.local, dims, strict=True):
@@ -166,17 +170,17 @@ def broadcast(layout: Layout, shape: Sequence[int], dims: Sequence[int]) -> Layo
     return layout.with_local(made)
 
 
-def gathered(layout: Layout, dim: int, axes: Sequence[int]) -> Layout:
+def gathered(layout: DigitLayout, dim: int, axes: Sequence[int]) -> DigitLayout:
     """The tiles of devices one behind the other along a dimension, major axis first."""
     moved = [digit for axis in axes for digit in layout.axes[axis]]
     local, left = list(layout.local), list(layout.axes)
     local[dim] = digits((*moved, *local[dim]))
     for axis in axes:
         left[axis] = repeated(size_of(layout.axes[axis]))
-    return Layout(tuple(local), tuple(left), layout.tables)
+    return DigitLayout(tuple(local), tuple(left), layout.tables)
 
 
-def scattered(layout: Layout, dim: int, axes: Sequence[int]) -> Layout:
+def scattered(layout: DigitLayout, dim: int, axes: Sequence[int]) -> DigitLayout:
     """Each device keeps its tile of a dimension; nothing depended on `axes` before."""
     local, left = list(layout.local), list(layout.axes)
     rest: list[Digit] = list(local[dim])
@@ -188,7 +192,7 @@ def scattered(layout: Layout, dim: int, axes: Sequence[int]) -> Layout:
         if any(digit.dim != REPEATED for digit in left[axis]):
             raise Unreadable("a slice by a coordinate that the value depends on")
         left[axis], rest = _parted(rest, size)
-    return Layout(tuple(local), tuple(left), layout.tables)
+    return DigitLayout(tuple(local), tuple(left), layout.tables)
 
 
 def _parted(items: list[Digit], size: int) -> tuple[Digits, list[Digit]]:
@@ -196,6 +200,6 @@ def _parted(items: list[Digit], size: int) -> tuple[Digits, list[Digit]]:
     return digits(taken), rest
 
 
-def depends_on(layout: Layout, axis: int) -> bool:
+def depends_on(layout: DigitLayout, axis: int) -> bool:
     """Whether devices that differ in this axis alone hold different elements."""
     return any(digit.dim != REPEATED for digit in layout.axes[axis])

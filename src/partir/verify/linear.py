@@ -11,17 +11,17 @@ from typing import NamedTuple
 
 from partir.verify.classes import Classes
 from partir.verify.finite import is_finite
-from partir.verify.terms import Term
+from partir.verify.terms import ClassTerm
 
 
-class Step(NamedTuple):
+class PushedSum(NamedTuple):
     """Operands that are reduced in place of the result."""
 
     into: tuple[bool, ...]
     commutes: bool = False
 
 
-Rule = Callable[[Classes, Term, Sequence[bool]], Step | None]
+Rule = Callable[[Classes, ClassTerm, Sequence[bool]], PushedSum | None]
 _RULES: dict[str, Rule] = {}
 _SMALL = ("f8E4M3FN", "f8E5M2")
 _WIDER = {
@@ -36,16 +36,16 @@ COMMUTING = frozenset(
 
 
 def step_past(
-    classes: Classes, term: Term, monoid: str, depends: Sequence[bool]
-) -> Step | None:
+    classes: Classes, term: ClassTerm, monoid: str, depends: Sequence[bool]
+) -> PushedSum | None:
     """How to move a reduction past the op that made a class; None if it can't be."""
     rule = _RULES.get(term.kind)
     if term.kind == "reduce":
-        return Step((True,)) if term.attrs == monoid else None
+        return PushedSum((True,)) if term.attrs == monoid else None
     if monoid == "sum" and rule is not None:
         return rule(classes, term, depends)
     if monoid in ("max", "min") and term.kind == "ordered" and term.attrs == monoid:
-        return Step((True,))
+        return PushedSum((True,))
     return None
 
 
@@ -58,55 +58,65 @@ def _rule(*names: str) -> Callable[[Rule], Rule]:
     return keep
 
 
-def _one_type(classes: Classes, term: Term) -> bool:
+def _one_type(classes: Classes, term: ClassTerm) -> bool:
     return term.dtype != "i1" and all(
         classes.terms[ref.node].dtype == term.dtype for ref in term.refs
     )
 
 
 @_rule("add", "subtract")
-def _added(classes: Classes, term: Term, depends: Sequence[bool]) -> Step | None:
+def _added(
+    classes: Classes, term: ClassTerm, depends: Sequence[bool]
+) -> PushedSum | None:
     """added: Σ (x + y) = Σ x + Σ y."""
     if not _one_type(classes, term):
         return None
-    return Step((True,) * len(depends), term.kind in COMMUTING)
+    return PushedSum((True,) * len(depends), term.kind in COMMUTING)
 
 
 @_rule("negate", "real", "imag", "complex")
-def _negated(classes: Classes, term: Term, depends: Sequence[bool]) -> Step | None:
+def _negated(
+    classes: Classes, term: ClassTerm, depends: Sequence[bool]
+) -> PushedSum | None:
     """negated, moved: Σ -x = -Σ x."""
-    return Step((True,) * len(depends))
+    return PushedSum((True,) * len(depends))
 
 
 @_rule("convert")
-def _converted(classes: Classes, term: Term, depends: Sequence[bool]) -> Step | None:
+def _converted(
+    classes: Classes, term: ClassTerm, depends: Sequence[bool]
+) -> PushedSum | None:
     """moved: to a wider float type; what is narrowed first would be added up narrow."""
     narrow = classes.terms[term.refs[0].node].dtype
-    return Step((True,)) if term.dtype in _WIDER.get(narrow, ()) else None
+    return PushedSum((True,)) if term.dtype in _WIDER.get(narrow, ()) else None
 
 
 @_rule("multiply")
-def _scaled(classes: Classes, term: Term, depends: Sequence[bool]) -> Step | None:
+def _scaled(
+    classes: Classes, term: ClassTerm, depends: Sequence[bool]
+) -> PushedSum | None:
     """scaled: Σ c x = c Σ x, if c is finite for certain, or an integer."""
     if sum(depends) != 1 or not _one_type(classes, term):
         return None
     other = term.refs[depends.index(False)].node
     if not is_finite(classes, other):
         return None
-    return Step(tuple(depends), True)
+    return PushedSum(tuple(depends), True)
 
 
 @_rule("divide")
-def _divided(classes: Classes, term: Term, depends: Sequence[bool]) -> Step | None:
+def _divided(
+    classes: Classes, term: ClassTerm, depends: Sequence[bool]
+) -> PushedSum | None:
     """divided: Σ (x / c) = (Σ x) / c for one finite number c, of floats."""
     if tuple(depends) != (True, False) or term.dtype[0] not in "fb":
         return None
     other = classes.terms[term.refs[1].node]
     one = other.kind == "constant" and not other.new
-    return Step((True, False)) if one and _inverts(other) else None
+    return PushedSum((True, False)) if one and _inverts(other) else None
 
 
-def _inverts(number: Term) -> bool:
+def _inverts(number: ClassTerm) -> bool:
     """Whether a constant and its inverse are normal numbers of its type."""
     try:
         size = abs(float(str(number.attrs)))
@@ -117,46 +127,58 @@ def _inverts(number: Term) -> bool:
 
 
 @_rule("select")
-def _selected(classes: Classes, term: Term, depends: Sequence[bool]) -> Step | None:
+def _selected(
+    classes: Classes, term: ClassTerm, depends: Sequence[bool]
+) -> PushedSum | None:
     """moved: what decides is equal on all devices."""
-    return None if depends[0] else Step((False, True, True))
+    return None if depends[0] else PushedSum((False, True, True))
 
 
 @_rule("dot_general", "convolution")
-def _multiplied(classes: Classes, term: Term, depends: Sequence[bool]) -> Step | None:
+def _multiplied(
+    classes: Classes, term: ClassTerm, depends: Sequence[bool]
+) -> PushedSum | None:
     """multiplied: Σ (x @ w) = (Σ x) @ w; finite operands are assumed."""
     if sum(depends) != 1:
         return None
     dtypes = [classes.terms[ref.node].dtype for ref in term.refs]
     if term.dtype[0] not in "fbc" and len({term.dtype, *dtypes}) > 1:
         return None
-    return Step(tuple(depends), term.kind == "stablehlo.dot_general")
+    return PushedSum(tuple(depends), term.kind == "stablehlo.dot_general")
 
 
 @_rule("slice", "reverse", "dynamic_slice", "gather")
-def _moved(classes: Classes, term: Term, depends: Sequence[bool]) -> Step | None:
+def _moved(
+    classes: Classes, term: ClassTerm, depends: Sequence[bool]
+) -> PushedSum | None:
     """moved: places are equal on all devices."""
-    return None if any(depends[1:]) else Step((True, *depends[1:]))
+    return None if any(depends[1:]) else PushedSum((True, *depends[1:]))
 
 
 @_rule("concatenate", "pad")
-def _joined(classes: Classes, term: Term, depends: Sequence[bool]) -> Step | None:
+def _joined(
+    classes: Classes, term: ClassTerm, depends: Sequence[bool]
+) -> PushedSum | None:
     """moved: all that is put side by side."""
-    return Step((True,) * len(depends))
+    return PushedSum((True,) * len(depends))
 
 
 @_rule("dynamic_update_slice")
-def _updated(classes: Classes, term: Term, depends: Sequence[bool]) -> Step | None:
+def _updated(
+    classes: Classes, term: ClassTerm, depends: Sequence[bool]
+) -> PushedSum | None:
     """moved: into a value and what replaces a part of it."""
     if any(depends[2:]):
         return None
-    return Step((True, True, *depends[2:]))
+    return PushedSum((True, True, *depends[2:]))
 
 
 @_rule("scatter")
-def _scattered(classes: Classes, term: Term, depends: Sequence[bool]) -> Step | None:
+def _scattered(
+    classes: Classes, term: ClassTerm, depends: Sequence[bool]
+) -> PushedSum | None:
     """added: what is scattered into, and what is added to it."""
     assert isinstance(term.attrs, tuple)
     if term.attrs[0] != "sum" or depends[1]:
         return None
-    return Step((True, False, True))
+    return PushedSum((True, False, True))

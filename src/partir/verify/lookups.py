@@ -20,12 +20,12 @@ from partir.ir.types import tensor
 from partir.verify.classes import Classes
 from partir.verify.concrete import RUN, TYPES, evaluated
 from partir.verify.joins import along, moved
-from partir.verify.layout import Digit, Layout, Unreadable, View, repeated
+from partir.verify.layout import Digit, DigitLayout, Unreadable, View, repeated
 from partir.verify.machine import Machine, handler
 from partir.verify.rows import GARBAGE, Rows
 from partir.verify.spread import MOST, rows_of
 from partir.verify.sums import PART, is_zero
-from partir.verify.terms import Term
+from partir.verify.terms import ClassTerm
 
 _BACK = 16  # ops between indices and what they are made of
 
@@ -219,7 +219,7 @@ def _gathered(
             raise Unreadable("an axis of several dimensions")
         held[axis] = repeated(machine.sizes[axis])
     tables = tuple(item for item in value.layout.tables if item[0] != of_class)
-    return View(value.node, Layout(tuple(local), tuple(held), tables))
+    return View(value.node, DigitLayout(tuple(local), tuple(held), tables))
 
 
 def _part(machine: Machine, made: View, axes: Sequence[int], tag: int) -> View:
@@ -227,7 +227,9 @@ def _part(machine: Machine, made: View, axes: Sequence[int], tag: int) -> View:
     term, count = machine.term(made), len(axes)
     sizes = tuple(machine.sizes[axis] for axis in axes)
     attrs = ("sum", made.node, count, tag)
-    part = Term(PART, attrs, (), (), (), new=(*sizes, *term.dims), dtype=term.dtype)
+    part = ClassTerm(
+        PART, attrs, (), (), (), new=(*sizes, *term.dims), dtype=term.dtype
+    )
 
     def later(items: tuple[Digit, ...]) -> tuple[Digit, ...]:
         return tuple(d._replace(dim=d.dim + count) if d.dim >= 0 else d for d in items)
@@ -237,7 +239,7 @@ def _part(machine: Machine, made: View, axes: Sequence[int], tag: int) -> View:
         held[axis] = (Digit(number, 1, machine.sizes[axis]),)
     tables = tuple((d + count, table) for d, table in made.layout.tables)
     local = tuple(map(later, made.layout.local))
-    return View(machine.classes.of(part), Layout(local, tuple(held), tables))
+    return View(machine.classes.of(part), DigitLayout(local, tuple(held), tables))
 
 
 @handler("gather")
@@ -338,7 +340,7 @@ def _sizes(machine: Machine, leaf: int, update: int) -> Iterator[int]:
     for term in machine.classes.terms[: machine.classes.source]:
         if term.kind != "stablehlo.scatter" or len(term.new) != 1:
             continue
-        own = _plain(machine, View(leaf, Layout((), ()))).node
+        own = _plain(machine, View(leaf, DigitLayout((), ()))).node
         if term.refs[1].node in (leaf, own) and term.new[0] not in known:
             known.add(term.new[0])
             yield term.new[0]

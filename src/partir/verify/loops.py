@@ -18,18 +18,18 @@ from typing import NamedTuple
 from partir.ir.core import Op
 from partir.ir.types import TensorType
 from partir.verify.align import Equation
-from partir.verify.layout import Digit, Layout, Unreadable, View, depends_on
+from partir.verify.layout import Digit, DigitLayout, Unreadable, View, depends_on
 from partir.verify.machine import Machine, control
 from partir.verify.reductions import reduced_over_axes
 from partir.verify.spread import same
 from partir.verify.sums import PART
-from partir.verify.terms import Term
+from partir.verify.terms import ClassTerm
 from partir.verify.tiles import possible, shown
 
 _TRIES = 6
 
 
-class Loop(NamedTuple):
+class LoopPair(NamedTuple):
     """A loop of the source, all of it as whole tensors."""
 
     inits: tuple[View, ...]
@@ -46,12 +46,14 @@ def _symbols(
     made = []
     for number, type_ in enumerate(types):
         sizes = tuple(size for size in type_.shape if size > 1)
-        term = Term(kind, key, (), (), (), new=sizes, dtype=type_.dtype, result=number)
+        term = ClassTerm(
+            kind, key, (), (), (), new=sizes, dtype=type_.dtype, result=number
+        )
         numbers = iter(range(len(sizes)))
         local = tuple(
             (Digit(next(numbers), 1, size),) if size > 1 else () for size in type_.shape
         )
-        made.append(View(machine.classes.of(term), Layout(local, machine.alone)))
+        made.append(View(machine.classes.of(term), DigitLayout(local, machine.alone)))
     return made
 
 
@@ -72,7 +74,7 @@ def _define(machine: Machine, op: Op, inits: list[View]) -> list[View]:
     machine.loops.append(())  # loops inside have numbers of their own
     condition, body = _turn(machine, op, carried)
     results = _symbols(machine, "looped", key, types)
-    machine.loops[key] = Loop(
+    machine.loops[key] = LoopPair(
         tuple(inits), tuple(carried), condition, tuple(body), tuple(results), types
     )
     return results
@@ -93,7 +95,7 @@ def _turn(machine: Machine, op: Op, carried: list[View]) -> tuple[View, list[Vie
 class _Guess:
     """How a carried value is tiled, and the axes over which it is a part of a sum."""
 
-    tile: Layout
+    tile: DigitLayout
     parts: tuple[int, ...] = ()
 
     def show(self, machine: Machine, symbol: View) -> View:
@@ -104,12 +106,14 @@ class _Guess:
         term, count = machine.term(symbol), len(self.parts)
         sizes = tuple(machine.sizes[axis] for axis in self.parts)
         attrs = ("sum", symbol.node, count)
-        part = Term(PART, attrs, (), (), (), new=(*sizes, *term.dims), dtype=term.dtype)
+        part = ClassTerm(
+            PART, attrs, (), (), (), new=(*sizes, *term.dims), dtype=term.dtype
+        )
         local = tuple(_later(items, count) for items in view.layout.local)
         axes = [_later(items, count) for items in view.layout.axes]
         for number, axis in enumerate(self.parts):
             axes[axis] = (Digit(number, 1, machine.sizes[axis]),)
-        return View(machine.classes.of(part), Layout(local, tuple(axes)))
+        return View(machine.classes.of(part), DigitLayout(local, tuple(axes)))
 
     def holds(self, machine: Machine, found: View, source: View) -> bool:
         """Whether a value is this tile, or this part, of what the source has."""
@@ -128,7 +132,7 @@ def _match(machine: Machine, op: Op, inits: list[View]) -> list[View]:
     reason = "a loop that starts from what no loop of the source starts from"
     nodes = [view.node for view in inits]
     for loop in machine.loops:
-        if not isinstance(loop, Loop) or [v.node for v in loop.inits] != nodes:
+        if not isinstance(loop, LoopPair) or [v.node for v in loop.inits] != nodes:
             continue
         ranks = [len(type_.shape) for type_ in op.signature.operands]
         if [len(type_.shape) for type_ in loop.types] != ranks:
@@ -140,7 +144,7 @@ def _match(machine: Machine, op: Op, inits: list[View]) -> list[View]:
     raise Unreadable(reason)
 
 
-def _induct(machine: Machine, op: Op, inits: list[View], loop: Loop) -> list[View]:
+def _induct(machine: Machine, op: Op, inits: list[View], loop: LoopPair) -> list[View]:
     choices = [
         [
             guess

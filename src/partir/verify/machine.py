@@ -16,12 +16,12 @@ from partir.verify.align import Alignment, Equation
 from partir.verify.classes import Classes
 from partir.verify.concrete import computed
 from partir.verify.equations import equation_of
-from partir.verify.layout import Layout, Unreadable, View, repeated
+from partir.verify.layout import DigitLayout, Unreadable, View, repeated
 from partir.verify.picks import picked
 from partir.verify.pins import settled
 from partir.verify.plans import Plan, make_plan
 from partir.verify.sums import CONTRACTIONS, times
-from partir.verify.terms import Ref, Term
+from partir.verify.terms import ClassTerm, Ref
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def handler(*names: str) -> Callable[[Handler], Handler]:
     return keep
 
 
-Mover = Callable[[Signature, Layout], Layout]
+Mover = Callable[[Signature, DigitLayout], DigitLayout]
 MOVERS: dict[str, Mover] = {}
 
 
@@ -87,7 +87,9 @@ class Machine:
     loops: list[Any] = field(default_factory=list)
     env: dict[int, Known] = field(default_factory=dict)
     _plans: dict[Any, Plan] = field(default_factory=dict)
-    _moved: dict[tuple[Signature, Layout], Layout] = field(default_factory=dict)
+    _moved: dict[tuple[Signature, DigitLayout], DigitLayout] = field(
+        default_factory=dict
+    )
     _alone: dict[Signature, Sequence[View]] = field(default_factory=dict)
     _alignments: dict[Any, Alignment] = field(default_factory=dict)
     _equations: dict[Signature, Equation | None] = field(default_factory=dict)
@@ -138,9 +140,9 @@ class Machine:
         """A value without elements: there is one of each type."""
         if 0 not in type_.shape:
             raise Unreadable("an op that makes values with and without elements")
-        node = self.classes.of(Term("nothing", (), (), (), (), dtype=type_.dtype))
+        node = self.classes.of(ClassTerm("nothing", (), (), (), (), dtype=type_.dtype))
         local = tuple(repeated(size) for size in type_.shape)
-        return View(node, Layout(local, self.alone))
+        return View(node, DigitLayout(local, self.alone))
 
     def results(self, op: Op, views: list[View]) -> Sequence[View]:
         """What an op makes of views; what depends on no class is computed once."""
@@ -196,7 +198,7 @@ class Machine:
         for number, (type_, (layout, new)) in enumerate(
             zip(types, plan.results, strict=True)
         ):
-            term = Term(
+            term = ClassTerm(
                 equation.kind,
                 equation.attrs,
                 refs,
@@ -218,7 +220,7 @@ class Machine:
     def plan(
         self,
         equation: Equation,
-        layouts: tuple[Layout, ...],
+        layouts: tuple[DigitLayout, ...],
         types: Sequence[TensorType],
         swapped: bool,
     ) -> Plan:
@@ -232,7 +234,7 @@ class Machine:
 
     def aligned(
         self,
-        operands: Sequence[Layout],
+        operands: Sequence[DigitLayout],
         rank: int,
         kept: tuple[int, ...],
         axes: frozenset[int] = frozenset(),
@@ -247,7 +249,7 @@ class Machine:
             found = self._alignments[key] = Alignment(equation, operands)
         return found
 
-    def term(self, view: View) -> Term:
+    def term(self, view: View) -> ClassTerm:
         """What a view's class is made of."""
         return self.classes.terms[view.node]
 
@@ -270,7 +272,7 @@ def _swaps(
     machine: Machine,
     equation: Equation,
     nodes: Sequence[int],
-    layouts: tuple[Layout, ...],
+    layouts: tuple[DigitLayout, ...],
     types: Sequence[TensorType],
 ) -> bool:
     """Whether operands that commute come the other way round in the class."""

@@ -7,7 +7,7 @@ from partir.ir.core import Op, Signature
 from partir.verify.counting import as_float, count, fits
 from partir.verify.layout import (
     Digit,
-    Layout,
+    DigitLayout,
     Unreadable,
     View,
     broadcast,
@@ -17,21 +17,21 @@ from partir.verify.layout import (
     transposed,
 )
 from partir.verify.machine import Machine, handler, mover
-from partir.verify.terms import Term
+from partir.verify.terms import ClassTerm
 
 
 @mover("transpose")
-def _transpose(signature: Signature, layout: Layout) -> Layout:
+def _transpose(signature: Signature, layout: DigitLayout) -> DigitLayout:
     return transposed(layout, ints(signature.attrs["permutation"]))
 
 
 @mover("reshape")
-def _reshape(signature: Signature, layout: Layout) -> Layout:
+def _reshape(signature: Signature, layout: DigitLayout) -> DigitLayout:
     return reshaped(layout, signature.results[0].shape)
 
 
 @mover("broadcast_in_dim")
-def _broadcast(signature: Signature, layout: Layout) -> Layout:
+def _broadcast(signature: Signature, layout: DigitLayout) -> DigitLayout:
     dims = ints(signature.attrs["broadcast_dimensions"])
     return broadcast(layout, signature.results[0].shape, dims)
 
@@ -54,16 +54,16 @@ def _constant(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
         if type_.dtype[0] in "iu" and type_.dtype != "i1":
             node = count(machine.classes, int(literal), (), type_.dtype)
         else:
-            term = Term("constant", literal, (), (), (), dtype=type_.dtype)
+            term = ClassTerm("constant", literal, (), (), (), dtype=type_.dtype)
             node = machine.classes.of(term)
-        return [View(node, Layout(local, machine.alone))]
+        return [View(node, DigitLayout(local, machine.alone))]
     sizes = tuple(size for size in shape if size > 1)
-    term = Term("constant", literal, (), (), (), new=sizes, dtype=type_.dtype)
+    term = ClassTerm("constant", literal, (), (), (), new=sizes, dtype=type_.dtype)
     numbers = iter(range(len(sizes)))
     local = tuple(
         digits((Digit(next(numbers), 1, size),)) if size > 1 else () for size in shape
     )
-    return [View(machine.classes.of(term), Layout(local, machine.alone))]
+    return [View(machine.classes.of(term), DigitLayout(local, machine.alone))]
 
 
 @handler("iota")
@@ -80,4 +80,4 @@ def _iota(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
         node = as_float(machine.classes, node, type_.dtype)
     local = [repeated(n) for n in type_.shape]
     local[dim] = digits((Digit(0, 1, size),))
-    return [View(node, Layout(tuple(local), machine.alone))]
+    return [View(node, DigitLayout(tuple(local), machine.alone))]

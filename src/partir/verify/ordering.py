@@ -11,12 +11,12 @@ from partir.ir.core import Op
 from partir.verify.classes import Classes
 from partir.verify.layout import View
 from partir.verify.machine import Machine, handler
-from partir.verify.terms import Ref, Term
+from partir.verify.terms import ClassTerm, Ref
 
 ORDERED = "ordered"
 
 
-def _plain(term: Term) -> bool:
+def _plain(term: ClassTerm) -> bool:
     """Whether all operands are read at the same place as the result."""
     same = tuple((number,) for number in range(len(term.free)))
     return not term.new and all(ref.dims in (same, ()) for ref in term.refs)

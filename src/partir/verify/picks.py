@@ -11,7 +11,7 @@ from partir.verify.classes import Classes
 from partir.verify.layout import View
 from partir.verify.rows import FIRST_MADE
 from partir.verify.spread import dims_held, rebuilt, rows_of, shape_of
-from partir.verify.terms import Ref, Term
+from partir.verify.terms import ClassTerm, Ref
 
 PICKED = "picked"
 
@@ -42,7 +42,7 @@ def pick(classes: Classes, node: int, dim: int, number: int) -> int:
     every = tuple(range(len(sizes)))
     refs = (Ref(node, tuple((n,) for n in every)),)
     key = tuple(sorted(picks.items()))
-    made = Term(PICKED, key, refs, tuple(sizes), every, dtype=term.dtype)
+    made = ClassTerm(PICKED, key, refs, tuple(sizes), every, dtype=term.dtype)
     return classes.of(made)
 
 

@@ -9,16 +9,16 @@ import numpy as np
 from partir.verify.classes import Classes, Made
 from partir.verify.layout import (
     REPEATED,
+    DigitLayout,
     Digits,
-    Layout,
     Unreadable,
     View,
     repeated,
     size_of,
 )
-from partir.verify.rows import GARBAGE, Table, filled
+from partir.verify.rows import GARBAGE, RowTable, filled
 from partir.verify.spread import dims_held
-from partir.verify.terms import Ref, Term, Variable
+from partir.verify.terms import ClassTerm, Ref, Variable
 
 AT = "at"
 
@@ -36,7 +36,7 @@ def at(
     sizes = classes.terms[base].dims
     left = [dim for dim in range(len(sizes)) if dim not in pinned]
     dims = tuple((left.index(d),) if d in left else () for d in range(len(sizes)))
-    made = Term(
+    made = ClassTerm(
         AT,
         tuple(sorted(pinned.items())),
         (Ref(base, dims),),
@@ -73,7 +73,7 @@ def settled(classes: Classes, view: View) -> View:
     tables = tuple((places[d], t) for d, t in view.layout.tables if d not in rows)
     local, axes = view.layout.local, view.layout.axes
     return View(
-        node, Layout(tuple(map(renamed, local)), tuple(map(renamed, axes)), tables)
+        node, DigitLayout(tuple(map(renamed, local)), tuple(map(renamed, axes)), tables)
     )
 
 
@@ -93,11 +93,11 @@ def unsettled(classes: Classes, view: View) -> View:
     sizes = classes.terms[ref.node].dims
     tables = {places[d]: table for d, table in view.layout.tables}
     for dim, row in term.attrs:
-        tables[dim] = Table(np.array([row]), sizes[dim])
+        tables[dim] = RowTable(np.array([row]), sizes[dim])
     local, axes = view.layout.local, view.layout.axes
     return View(
         ref.node,
-        Layout(
+        DigitLayout(
             tuple(map(renamed, local)),
             tuple(map(renamed, axes)),
             tuple((d, tables[d]) for d in sorted(tables)),
@@ -105,9 +105,9 @@ def unsettled(classes: Classes, view: View) -> View:
     )
 
 
-def _repeated(layout: Layout) -> Layout:
+def _repeated(layout: DigitLayout) -> DigitLayout:
     local = tuple(repeated(size_of(items)) for items in layout.local)
-    return Layout(local, tuple(repeated(size_of(items)) for items in layout.axes))
+    return DigitLayout(local, tuple(repeated(size_of(items)) for items in layout.axes))
 
 
 def settled_rows(classes: Classes, made: Made, alone: set[Variable]) -> Made:

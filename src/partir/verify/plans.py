@@ -11,19 +11,19 @@ from partir.ir.types import TensorType
 from partir.verify.align import Alignment, Equation
 from partir.verify.classes import Classes
 from partir.verify.components import Component, components, show, tied
-from partir.verify.layout import Layout, Unreadable
+from partir.verify.layout import DigitLayout, Unreadable
 from partir.verify.rows import (
     BAG,
     DROPPED,
     FIRST_FILLED,
     GARBAGE,
     Rows,
-    Table,
+    RowTable,
     fill,
     filled,
 )
 from partir.verify.sums import CONTRACTIONS, counts_nothing
-from partir.verify.terms import BOUND, Numbered, Ref, Term, Use, numbered
+from partir.verify.terms import BOUND, ClassTerm, Numbered, Ref, Use, numbered
 
 
 class Plan(NamedTuple):
@@ -33,14 +33,14 @@ class Plan(NamedTuple):
     sizes: tuple[int, ...]
     free: tuple[int, ...]
     specials: tuple[Any, ...]
-    results: tuple[tuple[Layout, tuple[int, ...]], ...]
+    results: tuple[tuple[DigitLayout, tuple[int, ...]], ...]
     repeats: int
 
 
 def make_plan(
     classes: Classes,
     equation: Equation,
-    layouts: Sequence[Layout],
+    layouts: Sequence[DigitLayout],
     types: Sequence[TensorType],
 ) -> Plan:
     """Put operands side by side, and number what they have in common."""
@@ -60,7 +60,9 @@ def make_plan(
 
 
 def _plan(
-    made: Numbered, results: tuple[tuple[Layout, tuple[int, ...]], ...], repeats: int
+    made: Numbered,
+    results: tuple[tuple[DigitLayout, tuple[int, ...]], ...],
+    repeats: int,
 ) -> Plan:
     return Plan(made.dims, made.sizes, made.free, made.specials, results, repeats)
 
@@ -82,7 +84,7 @@ def _with_rows(
             roles[part.variable] = BOUND
     made = numbered(refs, Use(use.sizes, roles, use.specials))
     where, free = dict(made.where()), len(made.free)
-    tables: dict[int, Table] = {}
+    tables: dict[int, RowTable] = {}
     for part, (rows, size) in zip(parts, found, strict=True):
         show(part, rows, size, aligned.use, where, tables)
     results = tuple(
@@ -152,7 +154,9 @@ def _scalars(
     rows = rows.copy()
     for place in np.nonzero((codes < GARBAGE).all(-1))[0]:
         refs = tuple(Ref(filled(int(code)), ()) for code in codes[place])
-        term = Term(equation.kind, equation.attrs, refs, (), (), dtype=types[0].dtype)
+        term = ClassTerm(
+            equation.kind, equation.attrs, refs, (), (), dtype=types[0].dtype
+        )
         rows[place] = fill(classes.of(term))
     assert not ((rows >= FIRST_FILLED) & (codes < GARBAGE).all(-1)).any()
     return rows

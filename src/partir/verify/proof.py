@@ -30,10 +30,10 @@ from partir.verify.blame import (
 from partir.verify.classes import Classes
 from partir.verify.excerpt import excerpt
 from partir.verify.joins import moved
-from partir.verify.layout import Digit, Layout, Unreadable, View, size_of
+from partir.verify.layout import Digit, DigitLayout, Unreadable, View, size_of
 from partir.verify.machine import Known, Machine, Unknown
 from partir.verify.spread import same
-from partir.verify.terms import Term
+from partir.verify.terms import ClassTerm
 from partir.verify.tiles import is_even, rows_of_tiles, shown, tile_shape, tiled
 
 _SHOWN = 5
@@ -114,7 +114,7 @@ def prove(
     return replace(found, seconds=time.perf_counter() - begin)
 
 
-class Source:
+class ReadSource:
     """A program whose values are known, to hold device-local programs against."""
 
     def __init__(self, program: Program) -> None:
@@ -125,7 +125,7 @@ class Source:
 
 
 def compare(
-    source: Program | Source,
+    source: Program | ReadSource,
     local: Program,
     mesh: Mesh,
     in_tilings: Tilings,
@@ -134,14 +134,18 @@ def compare(
     """Hold a device-local program, read already, against its source."""
     begin = time.perf_counter()
     if isinstance(source, Program):
-        source = Source(source)
+        source = ReadSource(source)
     else:
         source.classes.forget()
     return _held_against(source, local, mesh, (in_tilings, out_tilings), begin)
 
 
 def _held_against(
-    held: Source, local: Program, mesh: Mesh, tilings: Sequence[Tilings], begin: float
+    held: ReadSource,
+    local: Program,
+    mesh: Mesh,
+    tilings: Sequence[Tilings],
+    begin: float,
 ) -> Proof:
     source, wanted, (in_tilings, out_tilings) = held.program, held.machine, tilings
     sizes = tuple(mesh.axes.values())
@@ -178,12 +182,12 @@ def _run_source(classes: Classes, source: Program) -> Machine:
             machine.env[value] = machine.empty(type_)
             continue
         sizes = tuple(size for size in type_.shape if size > 1)
-        term = Term("argument", number, (), (), (), new=sizes, dtype=type_.dtype)
+        term = ClassTerm("argument", number, (), (), (), new=sizes, dtype=type_.dtype)
         numbers = iter(range(len(sizes)))
         local = tuple(
             (Digit(next(numbers), 1, size),) if size > 1 else () for size in type_.shape
         )
-        machine.env[value] = View(classes.of(term), Layout(local, ()))
+        machine.env[value] = View(classes.of(term), DigitLayout(local, ()))
     machine.run(source.body)
     return machine
 
@@ -222,7 +226,7 @@ def _tile(
 def _uneven(machine: Machine, whole: View, tiling: Sequence[Sequence[int]]) -> View:
     """Tiles of which the last are short: what lies behind their end is not known."""
     layout = whole.layout
-    view = View(whole.node, Layout(layout.local, machine.alone, layout.tables))
+    view = View(whole.node, DigitLayout(layout.local, machine.alone, layout.tables))
     for dim, axes in enumerate(tiling):
         size = size_of(layout.local[dim])
         if axes:

@@ -13,7 +13,7 @@ from partir.verify.layout import Unreadable, View
 from partir.verify.machine import Machine, handler
 from partir.verify.monoids import OPS, monoid_of
 from partir.verify.pins import settled
-from partir.verify.rows import Table
+from partir.verify.rows import RowTable
 from partir.verify.sums import Reduction, reduce, repeated_often, starts_reduction
 
 
@@ -40,7 +40,7 @@ def reduced(
     found = repeated_often(classes, made, monoid, aligned.repeats())
     if found is None:
         raise Unreadable(f"a {monoid} of equal values")
-    where, tables = dict(found.where), dict[int, Table]()
+    where, tables = dict(found.where), dict[int, RowTable]()
     rows = {
         p.variable: classes.rows.tuples(p.columns[:, 0]) for p in parts if not p.bound
     }
@@ -53,7 +53,7 @@ def reduced(
             show(part, held, size, aligned.use, where, tables)
     for variable, held in rows.items():  # no place tells these apart
         dim = where[variable][0]
-        tables[dim] = Table(held, of_class[dim])
+        tables[dim] = RowTable(held, of_class[dim])
     layout, _ = aligned.result(0, shape, where, 0, tables)
     return settled(classes, View(found.node, layout))
 

@@ -32,7 +32,7 @@ def filled(code: int) -> int:
     return -2 - code
 
 
-class Table:
+class RowTable:
     """The row at each position of a dimension. Compared by content.
 
     `size` is the class's own: how many rows there are, or `OPEN`, or `BAG`.
@@ -49,7 +49,7 @@ class Table:
 
     def __eq__(self, other: object) -> bool:
         """Equal when all rows are."""
-        return isinstance(other, Table) and self._key == other._key
+        return isinstance(other, RowTable) and self._key == other._key
 
     def __hash__(self) -> int:
         """Of the rows, computed once."""

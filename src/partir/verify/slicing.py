@@ -10,8 +10,8 @@ from partir.verify.align import Equation
 from partir.verify.counting import read_count
 from partir.verify.layout import (
     REPEATED,
+    DigitLayout,
     Digits,
-    Layout,
     Unreadable,
     View,
     depends_on,
@@ -104,7 +104,7 @@ def _read_at(
     return _tile(cut(machine, value, dim, first, total), dim, size, start.layout)
 
 
-def _tile(value: View, dim: int, size: int, start: Layout) -> View | None:
+def _tile(value: View, dim: int, size: int, start: DigitLayout) -> View | None:
     """The tile of a dimension that the digits of mesh axes in `start` count."""
     layout = value.layout
     local, axes = list(layout.local), list(layout.axes)
@@ -125,4 +125,4 @@ def _tile(value: View, dim: int, size: int, start: Layout) -> View | None:
     except Unreadable:
         return None
     local[dim] = digits(inner)
-    return View(value.node, Layout(tuple(local), tuple(axes), layout.tables))
+    return View(value.node, DigitLayout(tuple(local), tuple(axes), layout.tables))

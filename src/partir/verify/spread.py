@@ -14,15 +14,15 @@ import numpy as np
 from partir.verify.layout import (
     REPEATED,
     Digit,
+    DigitLayout,
     Digits,
-    Layout,
     Unreadable,
     View,
     digits,
     repeated,
     size_of,
 )
-from partir.verify.rows import GARBAGE, Rows, Table, as_digits
+from partir.verify.rows import GARBAGE, Rows, RowTable, as_digits
 
 MOST = 1 << 22  # places of one dimension that are written out
 
@@ -32,7 +32,7 @@ def dims_held(items: Digits) -> set[int]:
     return {digit.dim for digit in items if digit.dim != REPEATED}
 
 
-def class_dims(layout: Layout) -> list[int]:
+def class_dims(layout: DigitLayout) -> list[int]:
     """Dimensions of the class that a layout speaks of."""
     found = {dim for dim, _ in layout.tables}
     for items in (*layout.axes, *layout.local):
@@ -40,12 +40,12 @@ def class_dims(layout: Layout) -> list[int]:
     return sorted(found)
 
 
-def table_of(layout: Layout, dim: int) -> Table | None:
+def table_of(layout: DigitLayout, dim: int) -> RowTable | None:
     """The table of a dimension, if it has one."""
     return next((table for d, table in layout.tables if d == dim), None)
 
 
-def rows_of(layout: Layout, dim: int) -> Rows:
+def rows_of(layout: DigitLayout, dim: int) -> Rows:
     """The row of a dimension at every place."""
     labels = (*layout.axes, *layout.local)
     rank, made = len(labels), np.zeros((1,) * len(labels), np.int64)
@@ -71,17 +71,17 @@ def _along(items: Digits, dim: int) -> Rows:
     return found
 
 
-def shape_of(layout: Layout) -> tuple[int, ...]:
+def shape_of(layout: DigitLayout) -> tuple[int, ...]:
     """Sizes of mesh axes and local dimensions."""
     return tuple(size_of(items) for items in (*layout.axes, *layout.local))
 
 
 def rebuilt(
-    layout: Layout,
+    layout: DigitLayout,
     changed: Mapping[int, Rows],
     shape: Sequence[int],
     sizes: Mapping[int, int],
-) -> Layout:
+) -> DigitLayout:
     """A layout of another shape, with these rows for some dimensions of the class.
 
     `sizes` are the class's own.
@@ -99,7 +99,7 @@ def rebuilt(
             raise Unreadable("a place that depends on several dimensions at once")
         strides = as_digits(rows, rows.shape, sizes[dim])
         if strides is None:
-            tables[dim] = Table(rows, sizes[dim])
+            tables[dim] = RowTable(rows, sizes[dim])
             strides = _row_major(rows.shape)
         for place in wide:
             held[place] = [Digit(dim, strides[place], rows.shape[place])]
@@ -108,7 +108,9 @@ def rebuilt(
         for place, items in enumerate(kept)
     ]
     axes = len(layout.axes)
-    return Layout(tuple(made[axes:]), tuple(made[:axes]), tuple(sorted(tables.items())))
+    return DigitLayout(
+        tuple(made[axes:]), tuple(made[:axes]), tuple(sorted(tables.items()))
+    )
 
 
 def _without(items: Digits, changed: Mapping[int, Rows]) -> Digits:
@@ -149,7 +151,7 @@ def same(have: View, want: View) -> bool:
     return all(_same_rows(have.layout, want.layout, dim) for dim in dims)
 
 
-def _same_rows(have: Layout, want: Layout, dim: int) -> bool:
+def _same_rows(have: DigitLayout, want: DigitLayout, dim: int) -> bool:
     found, wanted = rows_of(have, dim), rows_of(want, dim)
     agree = (found == wanted) & (found != GARBAGE)
     return bool((agree | (wanted == GARBAGE)).all())

@@ -15,7 +15,7 @@ import numpy as np
 
 from partir.verify.classes import NO_ROWS, Classes, Made, inside
 from partir.verify.layout import Unreadable
-from partir.verify.linear import Step, step_past
+from partir.verify.linear import PushedSum, step_past
 from partir.verify.monoids import is_identity
 from partir.verify.picks import PICKED, pick
 from partir.verify.pins import AT, settled_rows
@@ -23,8 +23,8 @@ from partir.verify.rows import BAG, DROPPED, GARBAGE, OPEN, Rows, filled
 from partir.verify.terms import (
     BOUND,
     FREE,
+    ClassTerm,
     Dims,
-    Term,
     Use,
     Variable,
     dims_of,
@@ -72,7 +72,7 @@ def reduce(classes: Classes, what: Reduction) -> Made:
     return _of_term(classes, term, what)
 
 
-def _of_term(classes: Classes, term: Term, what: Reduction) -> Made:
+def _of_term(classes: Classes, term: ClassTerm, what: Reduction) -> Made:
     """A reduction of plain rows of a class."""
     if term.kind == TIMES and what.monoid == "sum":
         (ref,) = term.refs
@@ -94,7 +94,7 @@ def _of_term(classes: Classes, term: Term, what: Reduction) -> Made:
     return direct or _plain(classes, term, what)
 
 
-def _inside_pins(classes: Classes, term: Term, what: Reduction) -> Made:
+def _inside_pins(classes: Classes, term: ClassTerm, what: Reduction) -> Made:
     """A class at some rows: what it is a part of, reduced, at the same rows."""
     (ref,), dims = term.refs, iter(what.dims)
     names = {dim: ("pin", what.node, dim) for dim, _ in term.attrs}
@@ -111,7 +111,7 @@ def _inside_pins(classes: Classes, term: Term, what: Reduction) -> Made:
     )
 
 
-def _inside_picks(classes: Classes, term: Term, what: Reduction) -> Made | None:
+def _inside_picks(classes: Classes, term: ClassTerm, what: Reduction) -> Made | None:
     """A class some of whose rows are counted: reduced along other dimensions."""
     (ref,), picks = term.refs, dict(term.attrs)
     if any(v in what.used for dim in picks for v in what.dims[dim]):
@@ -133,7 +133,7 @@ def _inside_picks(classes: Classes, term: Term, what: Reduction) -> Made | None:
     return Made(node, where, made.rows)
 
 
-_INSIDE: dict[str, Callable[[Classes, Term, Reduction], Made | None]] = {
+_INSIDE: dict[str, Callable[[Classes, ClassTerm, Reduction], Made | None]] = {
     AT: _inside_pins,
     PICKED: _inside_picks,
 }
@@ -215,7 +215,7 @@ def times(classes: Classes, node: int, count: int) -> int:
     dims = tuple((n,) for n in range(len(term.dims)))
     sizes = dict(enumerate(term.dims))
     use = Use(sizes, dict.fromkeys(sizes, FREE))
-    like = Term(TIMES, str(count), (), (), (), dtype=term.dtype)
+    like = ClassTerm(TIMES, str(count), (), (), (), dtype=term.dtype)
     return classes.make(like, [(node, dims)], use).node
 
 
@@ -230,7 +230,7 @@ def repeated_often(
     return made._replace(node=times(classes, made.node, count))
 
 
-def _whole(term: Term, what: Reduction) -> Made | None:
+def _whole(term: ClassTerm, what: Reduction) -> Made | None:
     """What a loop's parts add up to, by the loop's invariant."""
     monoid, node, extra, *_ = term.attrs  # as loops.py and lookups.py make it
     bound = {v for dim in what.dims[:extra] for v in dim}
@@ -279,7 +279,7 @@ def size_within(
     return found.pop() if len(found) == 1 else OPEN
 
 
-def _bind(classes: Classes, term: Term, what: Reduction) -> Made | None:
+def _bind(classes: Classes, term: ClassTerm, what: Reduction) -> Made | None:
     """Bound in the reduction or product that made the class, if one did."""
     free = len(term.free)
     in_new = any(v in what.bound for dim in what.dims[free:] for v in dim)
@@ -292,7 +292,7 @@ def _bind(classes: Classes, term: Term, what: Reduction) -> Made | None:
     return made._replace(rows=rows)
 
 
-def _binds(classes: Classes, term: Term, monoid: str) -> bool:
+def _binds(classes: Classes, term: ClassTerm, monoid: str) -> bool:
     """Whether a class is a reduction itself, which binds one more variable."""
     if term.kind == REDUCE:
         return bool(term.attrs == monoid)
@@ -302,13 +302,13 @@ def _binds(classes: Classes, term: Term, monoid: str) -> bool:
     return term.kind in CONTRACTIONS and monoid == "sum"
 
 
-def scatters(term: Term) -> object:
+def scatters(term: ClassTerm) -> object:
     """How a scatter combines what meets at one place."""
     assert isinstance(term.attrs, tuple)
     return term.attrs[0]
 
 
-def starts_reduction(monoid: str, term: Term) -> bool:
+def starts_reduction(monoid: str, term: ClassTerm) -> bool:
     """Whether a class is the number that a reduction starts from."""
     if term.kind == "affine":
         first, steps = term.attrs  # as counting.py makes it
@@ -317,8 +317,8 @@ def starts_reduction(monoid: str, term: Term) -> bool:
     return one and is_identity(monoid, str(term.attrs), term.dtype)
 
 
-def _plain(classes: Classes, term: Term, what: Reduction) -> Made:
-    like = Term(REDUCE, what.monoid, (), (), (), dtype=term.dtype)
+def _plain(classes: Classes, term: ClassTerm, what: Reduction) -> Made:
+    like = ClassTerm(REDUCE, what.monoid, (), (), (), dtype=term.dtype)
     refs = [(what.node, what.dims)]
     use = _use_within(what, Use({}, {}))
     read = {v: max(size, OPEN) for v, size in use.sizes.items()}  # bags as they are
@@ -326,7 +326,7 @@ def _plain(classes: Classes, term: Term, what: Reduction) -> Made:
     return classes.make(like, refs, use)._replace(rows=rows)
 
 
-def _push(classes: Classes, term: Term, what: Reduction) -> Made | None:
+def _push(classes: Classes, term: ClassTerm, what: Reduction) -> Made | None:
     """The same op on reductions of its operands, if it is linear in them."""
     free = len(term.free)
     if any(v in what.bound for dim in what.dims[free:] for v in dim):
@@ -387,8 +387,8 @@ def _counted(what: Reduction, variable: Variable) -> int:
 
 def _rebuilt(
     classes: Classes,
-    step: Step,
-    term: Term,
+    step: PushedSum,
+    term: ClassTerm,
     made: list[Made],
     use: Use,
     what: Reduction,

@@ -1,4 +1,4 @@
-"""`Term`: one class of equal values, written over index variables.
+"""`ClassTerm`: one class of equal values, written over index variables.
 
 A term applies an op to classes. Each reference says, for every dimension of the class
 that it reads, which *index variables* make up its index (major first). Variables are
@@ -28,7 +28,7 @@ class Ref(NamedTuple):
     dims: tuple[tuple[int, ...], ...]
 
 
-class Term(NamedTuple):
+class ClassTerm(NamedTuple):
     """An op on classes; all that tells it from others."""
 
     kind: str

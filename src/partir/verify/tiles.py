@@ -11,8 +11,8 @@ import numpy as np
 from partir.verify.layout import (
     REPEATED,
     Digit,
+    DigitLayout,
     Digits,
-    Layout,
     Unreadable,
     View,
     digits,
@@ -24,7 +24,7 @@ from partir.verify.rows import GARBAGE, Rows
 Tiling = Sequence[Sequence[int]]  # per dimension, the mesh axes that tile it
 
 
-def tiled(shape: Sequence[int], tiling: Tiling, sizes: Sequence[int]) -> Layout:
+def tiled(shape: Sequence[int], tiling: Tiling, sizes: Sequence[int]) -> DigitLayout:
     """The layout of a tensor whose dimensions are cut by these axes, major first."""
     axes: list[Digits] = [repeated(size) for size in sizes]
     local = []
@@ -37,7 +37,7 @@ def tiled(shape: Sequence[int], tiling: Tiling, sizes: Sequence[int]) -> Layout:
             stride //= sizes[axis]
             axes[axis] = digits((Digit(dim, stride, sizes[axis]),))
         local.append(digits((Digit(dim, 1, stride),)))
-    return Layout(tuple(local), tuple(axes))
+    return DigitLayout(tuple(local), tuple(axes))
 
 
 def is_even(shape: Sequence[int], tiling: Tiling, sizes: Sequence[int]) -> bool:
@@ -81,12 +81,12 @@ def rows_of_tiles(
     return np.where(row < length, start + row, GARBAGE)
 
 
-def shown(tile: Layout, whole: View) -> View:
+def shown(tile: DigitLayout, whole: View) -> View:
     """A tile of a tensor that is known as a whole: the class that the tile shows."""
     source = whole.layout.local
     local = tuple(_looked_up(items, source) for items in tile.local)
     axes = tuple(_looked_up(items, source) for items in tile.axes)
-    return View(whole.node, Layout(local, axes, whole.layout.tables))
+    return View(whole.node, DigitLayout(local, axes, whole.layout.tables))
 
 
 def _looked_up(items: Digits, source: tuple[Digits, ...]) -> Digits:
@@ -102,7 +102,7 @@ def _looked_up(items: Digits, source: tuple[Digits, ...]) -> Digits:
 
 def possible(
     shape: Sequence[int], local: Sequence[int], sizes: Sequence[int]
-) -> Iterator[Layout]:
+) -> Iterator[DigitLayout]:
     """All ways of tiling a tensor that give this local shape."""
     for tiling in _tilings([*zip(shape, local, strict=True)], frozenset(), sizes):
         yield tiled(shape, tiling, sizes)

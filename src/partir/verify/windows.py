@@ -20,17 +20,17 @@ from partir.verify.align import Equation, Label
 from partir.verify.counting import count
 from partir.verify.equations.products import conv_numbers
 from partir.verify.equations.registry import rest
-from partir.verify.joins import Piece, joined, moved
-from partir.verify.layout import Layout, Unreadable, View, reshaped, size_of
+from partir.verify.joins import JoinedPiece, joined, moved
+from partir.verify.layout import DigitLayout, Unreadable, View, reshaped, size_of
 from partir.verify.machine import Machine, handler
 from partir.verify.monoids import monoid_of
 from partir.verify.reductions import reduced
 from partir.verify.spread import MOST, shape_of
 from partir.verify.sums import counts_nothing
-from partir.verify.terms import Term
+from partir.verify.terms import ClassTerm
 
 
-class Window(NamedTuple):
+class WindowFacts(NamedTuple):
     """How windows run along one dimension."""
 
     size: int
@@ -53,7 +53,7 @@ class Window(NamedTuple):
 
 
 def windowed(
-    machine: Machine, view: View, dim: int, window: Window, number: int
+    machine: Machine, view: View, dim: int, window: WindowFacts, number: int
 ) -> View:
     """What windows along a dimension show, in one more dimension behind it."""
     places = window.places(size_of(view.layout.local[dim]))
@@ -66,8 +66,8 @@ def windowed(
     spread[axes + dim], spread[axes + dim + 1] = places.shape
     at = places.reshape(spread)
     nothing = tuple(() for _ in local)
-    other = View(number, Layout(nothing, machine.alone))
-    pieces = [Piece(view, at), Piece(other, at)]
+    other = View(number, DigitLayout(nothing, machine.alone))
+    pieces = [JoinedPiece(view, at), JoinedPiece(other, at)]
     return joined(machine, pieces, np.where(at < 0, 1, 0), dim, shape)
 
 
@@ -76,10 +76,10 @@ def zero(machine: Machine, dtype: str) -> int:
     if dtype[0] in "iu" and dtype != "i1":
         return count(machine.classes, 0, (), dtype)
     literal = "false" if dtype == "i1" else "0.000000e+00"
-    return machine.classes.of(Term("constant", literal, (), (), (), dtype=dtype))
+    return machine.classes.of(ClassTerm("constant", literal, (), (), (), dtype=dtype))
 
 
-def _convolved(signature: Signature) -> list[Window]:
+def _convolved(signature: Signature) -> list[WindowFacts]:
     attrs, spatial = signature.attrs, len(signature.operands[0].shape) - 2
     ones = (1,) * spatial
     order = conv_numbers(attrs["dimension_numbers"])
@@ -90,7 +90,7 @@ def _convolved(signature: Signature) -> list[Window]:
     ]
     padding = ints(attrs["padding"]) if "padding" in attrs else (0,) * 2 * spatial
     return [
-        Window(
+        WindowFacts(
             kernel[order[1].index(str(s))],
             *(column[s] for column in (*named, padding[::2], padding[1::2])),
         )
@@ -204,7 +204,7 @@ def _reduce_window(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequenc
             raise error from None
 
 
-def reduce_windows(signature: Signature) -> list[Window]:
+def reduce_windows(signature: Signature) -> list[WindowFacts]:
     """The windows of a reduction, along each dimension."""
     attrs, rank = signature.attrs, len(signature.operands[0].shape)
     sizes = ints(attrs["window_dimensions"])
@@ -214,7 +214,7 @@ def reduce_windows(signature: Signature) -> list[Window]:
     ]
     padding = ints(attrs["padding"]) if "padding" in attrs else (0,) * 2 * rank
     return [
-        Window(sizes[d], *(c[d] for c in (*named, padding[::2], padding[1::2])))
+        WindowFacts(sizes[d], *(c[d] for c in (*named, padding[::2], padding[1::2])))
         for d in range(rank)
     ]
 
@@ -228,7 +228,7 @@ def _reduced(machine: Machine, signature: Signature, views: tuple[View, ...]) ->
         raise Unreadable("a reduction over windows that starts from what counts")
     kept: list[int] = []
     for dim, window in reversed([*enumerate(reduce_windows(signature))]):
-        if window != Window(1):
+        if window != WindowFacts(1):
             view = windowed(machine, view, dim, window, start.node)
             kept = [dim, *(d + 1 for d in kept)]
         else:
