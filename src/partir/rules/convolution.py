@@ -89,7 +89,8 @@ def convolution(op: Signature) -> Iterator[Factor]:
     for number in range(len(dims.windows)):
         if number not in parts:
             yield from _along(op, dims, number)
-        if monoid and number not in _marked(op, _READ_IN_WINDOWS):
+        empty = not op.results[0].shape[dims.result[str(number)]]  # nothing to sum
+        if monoid and not empty and number not in _marked(op, _READ_IN_WINDOWS):
             yield _kernel_along(op, dims, number, monoid)
 
 
@@ -141,7 +142,7 @@ def _kernel_along(
         return Factor(window.size, (x, k), (None,), monoid)
     both = number in _marked(op, _BOTH_IN_PARTS)
     apart = _independent(window, op.operands[0].shape[x], count) > 1
-    shorter = not 0 < count < window.size
+    shorter = count >= window.size
     if not both and (apart or shorter or window.base_dilation > 1):
         return Factor(window.size, (None, k), (None,), monoid)
     stride, first = window.dilation, -window.low

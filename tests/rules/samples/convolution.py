@@ -52,6 +52,12 @@ _CASES: tuple[tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]], ...]
         (4, 1, 2, 2),
         {"window_strides": (3, 1), "padding": [(-2, 0), (0, 0)]},
     ),
+    (
+        "holes, and even half the kernel is longer than the input",
+        (2, 4, 1, 2),
+        (8, 1, 2, 2),
+        {"rhs_dilation": (2, 1), "padding": [(-1, 1), (0, 0)]},
+    ),
 )
 
 
