@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from partir.ir.core import Op
 from partir.verify.layout import Unreadable, View, depends_on, size_of
-from partir.verify.machine import Known, Machine
+from partir.verify.machine import SLIPS, Known, Machine
 from partir.verify.reductions import reduced_over_axes
 from partir.verify.sums import REDUCE
 from partir.verify.terms import ClassTerm
@@ -65,7 +65,7 @@ def part_of(machine: Machine, view: View) -> BlamedPart | None:
     for monoid, axes in itertools.product(_MONOIDS, _subsets(depends)):
         try:
             whole = reduced_over_axes(machine, monoid, view, axes, shape)
-        except Unreadable:
+        except (Unreadable, *SLIPS):  # no part that can be read
             continue
         if machine.classes.in_source(whole.node):
             names = tuple(machine.names[axis] for axis in axes)

@@ -81,7 +81,7 @@ def computed(
     ]
     with np.errstate(all="ignore"):
         made = run(op.signature.attrs, *spread)
-    if made is None or not (np.abs(made.astype(np.int64)) < _ZERO).all():
+    if made is None or not within(made, _ZERO - 1):
         return None
     rows = narrowed(made.astype(dtype).astype(np.int64)) + _ZERO
     node = classes.of(ClassTerm(KNOWN, (), (), (), (), new=(OPEN,), dtype=type_.dtype))
@@ -89,6 +89,12 @@ def computed(
     plain = DigitLayout(local, tuple(repeated(size) for size in sizes))
     shape = (*sizes, *type_.shape)
     return [View(node, rebuilt(plain, {0: rows}, shape, {0: OPEN}))]
+
+
+def within(found: np.ndarray, limit: int) -> bool:
+    """Whether no number is further from zero; the least of a type has no `abs`."""
+    wide = found.astype(np.int64)
+    return bool(((wide >= -limit) & (wide <= limit)).all())
 
 
 def is_known(classes: Classes, node: int) -> bool:
@@ -210,8 +216,9 @@ def _divided(attrs: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray | None:
     """Towards zero, as integers are divided."""
     if (y == 0).any() or x.dtype.kind not in "iu":
         return None
-    quotient = np.abs(x) // np.abs(y)
-    return np.asarray(np.where((x < 0) != (y < 0), -quotient, quotient))
+    down = x // y
+    rounded = (x - down * y != 0) & ((x < 0) != (y < 0))
+    return np.asarray(np.where(rounded, down + 1, down).astype(x.dtype))
 
 
 def _remainder(attrs: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray | None:

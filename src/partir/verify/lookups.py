@@ -18,7 +18,7 @@ from partir.ir.attributes import fields, ints
 from partir.ir.core import Op, Signature
 from partir.ir.types import tensor
 from partir.verify.classes import Classes
-from partir.verify.concrete import RUN, TYPES, evaluated
+from partir.verify.concrete import RUN, TYPES, evaluated, within
 from partir.verify.joins import along, moved
 from partir.verify.layout import Digit, DigitLayout, Unreadable, View, repeated
 from partir.verify.machine import Machine, handler
@@ -41,8 +41,7 @@ def function(classes: Classes, node: int, leaf: int, values: Rows) -> np.ndarray
         return own.reshape(-1, *(1 for _ in term.dims))
     known = evaluated(classes, node)
     if known is not None:
-        near = np.abs(known.astype(np.int64)).max(initial=0) <= _nearest(values)
-        return known[None] if near else None
+        return known[None] if within(known, _nearest(values)) else None
     run, dtype = RUN.get(term.kind.removeprefix("stablehlo.")), TYPES.get(term.dtype)
     if run is None or dtype is None or term.new:
         return None

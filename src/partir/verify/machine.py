@@ -41,7 +41,7 @@ class Passed(Unreadable):
         self.unknown = unknown
 
 
-_SLIPS = (ArithmeticError, AssertionError, LookupError, TypeError, ValueError)
+SLIPS = (ArithmeticError, AssertionError, LookupError, TypeError, ValueError)
 Known = View | Unknown
 Handler = Callable[["Machine", Op, tuple[View, ...]], Sequence[View]]
 HANDLERS: dict[str, Handler] = {}
@@ -128,7 +128,7 @@ class Machine:
         except Unreadable as error:
             first = error.unknown if isinstance(error, Passed) else None
             made = [first or Unknown(index, str(error))] * len(op.results)
-        except _SLIPS as error:  # not to have read an op is no reason to stop
+        except SLIPS as error:  # not to have read an op is no reason to stop
             reason = f"{op.signature.name} can't be read: {error!r}"
             made = [Unknown(index, reason)] * len(op.results)
         self.env.update(zip(op.results, made, strict=True))
