@@ -12,13 +12,22 @@ dimension for each axis, which sums up to the source's symbol.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from partir.ir.core import Op
 from partir.ir.types import TensorType
 from partir.verify.align import Equation
-from partir.verify.layout import Digit, DigitLayout, Unreadable, View, depends_on
+from partir.verify.constancy import Place, constant_along, is_constant
+from partir.verify.layout import (
+    Digit,
+    DigitLayout,
+    Unreadable,
+    View,
+    depends_on,
+    repeated,
+)
 from partir.verify.machine import Machine, control
 from partir.verify.reductions import reduced_over_axes
 from partir.verify.spread import same
@@ -41,17 +50,27 @@ class LoopPair(NamedTuple):
 
 
 def _symbols(
-    machine: Machine, kind: str, key: object, types: tuple[TensorType, ...]
+    machine: Machine,
+    kind: str,
+    key: object,
+    types: tuple[TensorType, ...],
+    constant: frozenset[Place] = frozenset(),
 ) -> list[View]:
+    """A class for each value, without the dimensions along which it is constant."""
     made = []
     for number, type_ in enumerate(types):
-        sizes = tuple(size for size in type_.shape if size > 1)
+        kept = [
+            size > 1 and (number, dim) not in constant
+            for dim, size in enumerate(type_.shape)
+        ]
+        sizes = tuple(itertools.compress(type_.shape, kept))
         term = ClassTerm(
             kind, key, (), (), (), new=sizes, dtype=type_.dtype, result=number
         )
-        numbers = iter(range(len(sizes)))
+        numbers = itertools.count()
         local = tuple(
-            (Digit(next(numbers), 1, size),) if size > 1 else () for size in type_.shape
+            (Digit(next(numbers), 1, size),) if own else repeated(size)
+            for size, own in zip(type_.shape, kept, strict=True)
         )
         made.append(View(machine.classes.of(term), DigitLayout(local, machine.alone)))
     return made
@@ -69,13 +88,24 @@ def _while(machine: Machine, index: int, op: Op) -> None:
 
 def _define(machine: Machine, op: Op, inits: list[View]) -> list[View]:
     """A loop of the source: its own symbols, and symbols for what it leaves."""
-    types, key = op.signature.operands, len(machine.loops)
-    carried = _symbols(machine, "carried", key, types)
+    key, constant = len(machine.loops), frozenset[Place]()
+    carried = _symbols(machine, "carried", key, op.signature.operands)
     machine.loops.append(())  # loops inside have numbers of their own
     condition, body = _turn(machine, op, carried)
-    results = _symbols(machine, "looped", key, types)
+    along = constant_along(machine.classes, inits, carried, body)
+    if along:
+        fewer = _symbols(machine, "carried", key, op.signature.operands, along)
+        again = _turn(machine, op, fewer)
+        if all(is_constant(again[1][number], dim) for number, dim in along):
+            constant, carried, (condition, body) = along, fewer, again
+    results = _symbols(machine, "looped", key, op.signature.operands, constant)
     machine.loops[key] = LoopPair(
-        tuple(inits), tuple(carried), condition, tuple(body), tuple(results), types
+        tuple(inits),
+        tuple(carried),
+        condition,
+        tuple(body),
+        tuple(results),
+        op.signature.operands,
     )
     return results
 
@@ -159,7 +189,8 @@ def _induct(machine: Machine, op: Op, inits: list[View], loop: LoopPair) -> list
         if not found:
             raise Unreadable(f"value {number} of a loop does not start as the source's")
     guesses = [found[0] for found in choices]
-    for _ in range(_TRIES + max(map(len, choices))):
+    tried = [{guess} for guess in guesses]
+    for _ in range(_TRIES + 2 * max(map(len, choices), default=0)):
         carried = [
             guess.show(machine, symbol)
             for guess, symbol in zip(guesses, loop.carried, strict=True)
@@ -176,12 +207,20 @@ def _induct(machine: Machine, op: Op, inits: list[View], loop: LoopPair) -> list
                 for guess, symbol in zip(guesses, loop.results, strict=True)
             ]
         better = {
-            n: _better(machine, body[n], loop.body[n], choices[n], guesses[n], inits[n])
+            n: _better(
+                machine,
+                (body[n], loop.body[n]),
+                (inits[n], loop.inits[n]),
+                choices[n],
+                tried[n],
+            )
             for n in wrong
         }
         if not any(better.values()):
             break
-        guesses = [better.get(n) or guess for n, guess in enumerate(guesses)]
+        for n, next_ in better.items():
+            guesses[n] = next_ or guesses[n]
+            tried[n].add(guesses[n])
     raise Unreadable("a loop whose body is not the source's" + _which(wrong))
 
 
@@ -191,27 +230,33 @@ def _which(wrong: list[int]) -> str:
 
 def _better(
     machine: Machine,
-    found: View,
-    source: View,
+    made: tuple[View, View],
+    start: tuple[View, View],
     choices: list[_Guess],
-    guess: _Guess,
-    init: View,
+    tried: set[_Guess],
 ) -> _Guess | None:
-    """A guess that agrees with what the body made."""
-    for other in choices:
-        if other != guess and other.holds(machine, found, source):
-            return other
-    parts = tuple(
-        axis
-        for axis in range(len(machine.sizes))
-        if depends_on(found.layout, axis) and not depends_on(guess.tile, axis)
-    )
-    if parts and not guess.parts:
-        shape = [1] * len(init.layout.local)
-        if reduced_over_axes(machine, "sum", init, parts, shape).node == init.node:
-            return replace(guess, parts=parts)
-    later = choices[choices.index(guess) + 1 :] if guess in choices else []
-    return later[0] if later else None
+    """A guess that agrees with what the body made, or may do so in the next turn.
+
+    `made` and `start` are what the loop has, and the source's.
+    """
+    found = made[0]
+    left = [guess for guess in choices if guess not in tried]
+    for guess in left:
+        if guess.holds(machine, *made):
+            return guess
+    axes = {a for a in range(len(machine.sizes)) if depends_on(found.layout, a)}
+    for guess in left:
+        if _axes(machine, guess) <= axes:
+            return guess
+    for guess in choices:
+        summed = replace(guess, parts=tuple(sorted(axes - _axes(machine, guess))))
+        if summed not in tried and summed.holds(machine, *start):
+            return summed
+    return left[0] if left else None
+
+
+def _axes(machine: Machine, guess: _Guess) -> set[int]:
+    return {a for a in range(len(machine.sizes)) if depends_on(guess.tile, a)}
 
 
 @control("case", "if")

@@ -1,0 +1,53 @@
+"""What loops carry, where it leaves a choice how it is tiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+
+import partir
+from partir.verify import prove
+
+pytestmark = pytest.mark.quick
+
+MESH = {"A": 2, "B": 2}
+
+
+def rows_of_numbers(row: jax.Array) -> jax.Array:
+    """Each row is written in its turn; the columns of zeros are all alike."""
+    return lax.fori_loop(0, 6, lambda i, y: y.at[i].set(row), jnp.zeros((6, 6)))
+
+
+def constant(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return rows_of_numbers(jnp.full(6, 4.0)), x
+
+
+def given(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return rows_of_numbers(x), x
+
+
+def tiled(fn: Any, axis: str) -> partir.Partitioned:
+    x = jax.ShapeDtypeStruct((6,), "float32")
+    tactic = partir.ManualPartition({}, axis=axis, outputs={"out/0": 1})
+    return partir.partition(fn, MESH, [tactic], args=(x,))
+
+
+@pytest.mark.parametrize("axis", MESH)
+@pytest.mark.parametrize("fn", [constant, given])
+def test_columns_are_tiled_by_any_axis(fn: Any, axis: str) -> None:
+    p = tiled(fn, axis)
+    assert p.out_specs[0] == jax.P(None, axis)
+    assert not p.proof().not_proved
+
+
+@pytest.mark.parametrize("fn", [constant, given])
+def test_only_equal_columns_are_tiles_of_another_axis(fn: Any) -> None:
+    p = tiled(fn, "B")
+    ins, outs = p.spmd.in_tilings, p.spmd.out_tilings
+    other = (((), ("A",)), *outs[1:])
+    proof = prove(p.program, p.stablehlo(), p.mesh, ins, other)
+    assert ("out/0" in proof.proved) == (fn is constant)
