@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -45,6 +45,7 @@ class Classes:
         self._known: dict[ClassTerm, int] = {}
         self.rows = MadeRows()
         self.numbers: dict[int, np.ndarray | None] = {}  # known ones, by class
+        self.forms: dict[int, list[Any]] = {}  # in which the source reads a class
         self.source: int | None = None  # how many of them the source has
 
     def of(self, term: ClassTerm) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from partir.ir.attributes import integer
 from partir.ir.core import Op
@@ -18,6 +19,7 @@ from partir.verify.layout import (
     split_off,
 )
 from partir.verify.machine import Machine, handler
+from partir.verify.merging import along_one
 from partir.verify.monoids import monoid_of
 from partir.verify.reductions import reduced_over_axes
 
@@ -61,7 +63,19 @@ def _reduce_scatter(machine: Machine, op: Op, views: tuple[View, ...]) -> list[V
     (view,), (type_,) = views, op.signature.operands
     dim = integer(op.signature.attrs["scatter_dimension"])
     made = reduced_over_axes(machine, monoid, view, axes, type_.shape)
+    made = _splittable(machine, made, dim, axes)
     return [View(made.node, scattered(made.layout, dim, axes))]
+
+
+def _splittable(machine: Machine, view: View, dim: int, axes: Sequence[int]) -> View:
+    """A value whose dimension can be cut into a tile for each device of a group."""
+    held = view.layout.local[dim]
+    part = size_of(held) // math.prod(machine.sizes[axis] for axis in axes)
+    try:
+        split_off(held, part)
+    except Unreadable:
+        return along_one(machine.classes, view, dim)
+    return view
 
 
 @handler("all_to_all")
@@ -69,7 +83,7 @@ def _all_to_all(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]
     """Each device keeps its part of one dimension, and gathers along another."""
     axes, attrs = _axes(machine, op), op.signature.attrs
     split, along = (integer(attrs[f"{n}_dimension"]) for n in ("split", "concat"))
-    (view,) = views
+    view = _splittable(machine, views[0], split, axes)
     layout = view.layout
     moved = [digit for axis in axes for digit in layout.axes[axis]]
     local, left = list(layout.local), list(layout.axes)

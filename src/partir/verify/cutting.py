@@ -24,7 +24,7 @@ from partir.verify.machine import Handler, Machine, handler
 from partir.verify.ordering import ordered
 from partir.verify.rows import GARBAGE, Rows
 from partir.verify.slicing import dynamic_slice
-from partir.verify.spread import class_dims, narrowed, rebuilt, rows_of, shape_of
+from partir.verify.spread import class_dims, narrowed, rows_of, shape_of, with_rows
 
 Attempt = Callable[[Machine, Op, tuple[View, ...]], View]
 
@@ -287,7 +287,7 @@ def _permute(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View
     sources[pairs[:, 1]] = pairs[:, 0]
     missing = (sources < 0).reshape(sizes)
     coordinates = np.unravel_index(np.maximum(sources, 0).reshape(sizes), sizes)
-    term, changed = machine.term(view), {}
+    term = machine.term(view)
     dims = {dim: rows_of(view.layout, dim) for dim in class_dims(view.layout)}
     tiled = [d for d, rows in dims.items() if math.prod(rows.shape[: len(sizes)]) > 1]
     if not tiled:
@@ -295,12 +295,16 @@ def _permute(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View
         at = np.zeros((1,) * which.ndim, np.int64)
         shape = shape_of(view.layout)
         return [joined(machine, [JoinedPiece(view, at)], which, None, shape)]
+    gone = missing.reshape(sizes + (1,) * rank)
+    received = {}
     for dim in tiled:
         rows = dims[dim]
         full = np.broadcast_to(rows, (*sizes, *rows.shape[len(sizes) :]))
-        got = full[tuple(coordinates)]
-        got = np.where(missing.reshape(sizes + (1,) * rank), GARBAGE, got)
-        changed[dim] = narrowed(got)
-    of_class = {dim: term.dims[dim] for dim in changed}
-    shape = shape_of(view.layout)
-    return [View(view.node, rebuilt(view.layout, changed, shape, of_class))]
+        received[dim] = np.where(gone, full, full[tuple(coordinates)])
+    moved_ = [dim for dim in tiled if (received[dim] != dims[dim]).any()]
+    nowhere = (moved_ or tiled)[0]  # garbage in one dimension is garbage
+    received[nowhere] = np.where(gone, GARBAGE, received[nowhere])
+    layout = view.layout
+    for dim in {*moved_, nowhere}:
+        layout = with_rows(layout, dim, narrowed(received[dim]), term.dims[dim])
+    return [View(view.node, layout)]

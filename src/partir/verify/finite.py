@@ -5,7 +5,7 @@ from __future__ import annotations
 from partir.verify.classes import Classes
 
 _DEPTH = 12
-_KEEPS = frozenset({"at", "picked"}) | frozenset(
+_KEEPS = frozenset({"at", "picked", "merged"}) | frozenset(
     "stablehlo." + name
     for name in (
         "negate abs select maximum minimum floor ceil round_nearest_even concatenate "

@@ -8,12 +8,13 @@ their own, *joined*; each tells which class it is a row of.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from partir.verify.align import Alignment, Equation
+from partir.verify.classes import Classes
 from partir.verify.components import components, show, tied
 from partir.verify.layout import (
     REPEATED,
@@ -26,6 +27,7 @@ from partir.verify.layout import (
     size_of,
 )
 from partir.verify.machine import Machine
+from partir.verify.merging import along_one, forms_of_all
 from partir.verify.pins import unsettled
 from partir.verify.rows import FIRST_MADE, GARBAGE, OPEN, Rows, RowTable, fill, filled
 from partir.verify.spread import (
@@ -70,6 +72,7 @@ def moved(machine: Machine, view: View, dim: int, at: Rows, size: int) -> View:
             at, [size if n == place else s for n, s in enumerate(at.shape)]
         )
     shape[place] = size
+    view = along_one(machine.classes, view, dim)
     of_class = along(view.layout, dim)
     if of_class is None:
         if (at == GARBAGE).any():
@@ -108,18 +111,61 @@ def joined(
 ) -> View:
     """The rows of the piece that `which` numbers, at every place."""
     classes = machine.classes
-    pieces = [JoinedPiece(unsettled(classes, view), at) for view, at in pieces]
+    pieces = [_along_one(classes, unsettled(classes, v), dim, at) for v, at in pieces]
     used = [n for n in range(len(pieces)) if (which == n).any()]
-    values = [n for n in used if not is_number(machine, pieces[n].view)]
+    values = [n for n in used if not _are_numbers(machine, pieces[n].view)]
     if not values:
-        return _numbers(machine, pieces, which, used, shape)
-    of_class = _common([pieces[n].view for n in values], which, dim)
-    first = pieces[values[0]].view
-    if of_class is not None and all(
-        _alike(pieces[n].view, first, of_class, dim) for n in values
-    ):
-        return _of_one_class(machine, pieces, which, values, of_class, dim, shape)
+        return _numbers(machine, pieces, which, used, dim, shape)
+    if (alike := _all_alike([pieces[n].view for n in used], which, dim)) is not None:
+        return View(alike.node, rebuilt(alike.layout, {}, shape, {}))
+    for own in _forms(classes, pieces, values):
+        of_class = _common([own[n].view for n in values], which, dim)
+        first = own[values[0]].view
+        if of_class is not None and all(
+            _alike(own[n].view, first, of_class, dim) for n in values
+        ):
+            return _of_one_class(machine, own, which, values, of_class, dim, shape)
     return _of_several(machine, pieces, which, used, dim, shape)
+
+
+def _all_alike(views: Sequence[View], which: Rows, dim: int | None) -> View | None:
+    """The value that all are, if it repeats along the dimension."""
+    first = views[0]
+    if (which == GARBAGE).any() or any(v.node != first.node for v in views):
+        return None
+    if dim is not None and any(dims_held(v.layout.local[dim]) for v in views):
+        return None
+    plain = {_stripped(view.layout, None, dim) for view in views}
+    return first if len(plain) == 1 else None
+
+
+def _forms(
+    classes: Classes, pieces: Sequence[JoinedPiece], values: Sequence[int]
+) -> Iterator[Sequence[JoinedPiece]]:
+    """Pieces as they are, and with their class in other forms."""
+    yield pieces
+    for views in forms_of_all(classes, [pieces[n].view for n in values]):
+        made = list(pieces)
+        for number, view in zip(values, views, strict=True):
+            made[number] = made[number]._replace(view=view)
+        yield made
+
+
+def _are_numbers(machine: Machine, view: View) -> bool:
+    """Whether a value is a number at every place, or nothing."""
+    term = machine.term(view)
+    return not term.dims or (term.kind == JOINED and term.dims == (OPEN,))
+
+
+def _codes(machine: Machine, piece: JoinedPiece, dim: int | None) -> Rows:
+    """Numbers, as they stand in place of rows."""
+    if machine.term(piece.view).dims:
+        return _rows_at(piece, 0, dim)
+    return np.full((1,) * piece.at.ndim, fill(piece.view.node), np.int64)
+
+
+def _along_one(classes: Classes, view: View, dim: int | None, at: Rows) -> JoinedPiece:
+    return JoinedPiece(view if dim is None else along_one(classes, view, dim), at)
 
 
 def _common(views: Sequence[View], which: Rows, dim: int | None) -> int | None:
@@ -210,8 +256,10 @@ def _of_one_class(
     for number, piece in enumerate(pieces):
         if number in values:
             rows = _rows_at(piece, of_class, dim)
+        elif (which == number).any():
+            rows = _codes(machine, piece, dim)
         else:
-            rows = np.full((1,) * which.ndim, fill(piece.view.node), np.int64)
+            continue
         made = _chosen(which, number, rows, made)
     sizes = {of_class: machine.term(first).dims[of_class]}
     layout = rebuilt(first.layout, {of_class: narrowed(made)}, shape, sizes)
@@ -231,6 +279,7 @@ def _numbers(
     pieces: Sequence[JoinedPiece],
     which: Rows,
     used: Sequence[int],
+    dim: int | None,
     shape: Sequence[int],
 ) -> View:
     """Numbers alone: one of them everywhere, or rows of no class but themselves."""
@@ -239,12 +288,12 @@ def _numbers(
     local = tuple(repeated(size) for size in shape[axes:])
     alone = tuple(repeated(size) for size in shape[:axes])
     plain = DigitLayout(local, alone)
-    if len(nodes) == 1 and not (which == GARBAGE).any():
+    only = len(nodes) == 1 and is_number(machine, pieces[used[0]].view)
+    if only and not (which == GARBAGE).any():
         return View(nodes.pop(), plain)
     made: Rows = np.full((1,) * which.ndim, GARBAGE, np.int64)
     for number in used:
-        rows = np.full((1,) * which.ndim, fill(pieces[number].view.node), np.int64)
-        made = _chosen(which, number, rows, made)
+        made = _chosen(which, number, _codes(machine, pieces[number], dim), made)
     node = _class(machine, (), machine.term(pieces[used[0]].view).dtype)
     return View(node, rebuilt(plain, {0: narrowed(made)}, shape, {0: OPEN}))
 
@@ -264,10 +313,7 @@ def _of_several(
 ) -> View:
     """Rows of different classes."""
     chosen = [pieces[n] for n in used]
-    of_class = [
-        None if is_number(machine, p.view) else along(p.view.layout, dim)
-        for p in chosen
-    ]
+    of_class = [_along(machine, piece.view, dim) for piece in chosen]
     rank = len(shape) - len(chosen[0].view.layout.axes)
     stripped = [
         _spread(_stripped(p.view.layout, k, dim), dim, shape)
@@ -296,6 +342,13 @@ def _of_several(
     node = _class(machine, sizes, machine.term(chosen[0].view).dtype)
     layout, _ = aligned.result(0, shape[-rank:] if rank else (), where, 0, later)
     return View(node, rebuilt(layout, {0: narrowed(found)}, shape, {0: OPEN}))
+
+
+def _along(machine: Machine, view: View, dim: int | None) -> int | None:
+    """The dimension of a class that its rows are of; of numbers, that of themselves."""
+    if is_number(machine, view):
+        return None
+    return 0 if _are_numbers(machine, view) else along(view.layout, dim)
 
 
 def _spread(layout: DigitLayout, dim: int | None, shape: Sequence[int]) -> DigitLayout:

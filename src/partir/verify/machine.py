@@ -17,6 +17,7 @@ from partir.verify.classes import Classes
 from partir.verify.concrete import computed
 from partir.verify.equations import equation_of
 from partir.verify.layout import DigitLayout, Unreadable, View, repeated
+from partir.verify.merging import plain
 from partir.verify.picks import picked
 from partir.verify.pins import settled
 from partir.verify.plans import Plan, make_plan
@@ -124,7 +125,7 @@ class Machine:
                 made = [self.empty(type_) for type_ in op.signature.results]
             else:
                 views = self.results(op, self.read(op.operands))
-                made = [picked(self.classes, settled(self.classes, v)) for v in views]
+                made = [self.settled(view) for view in views]
         except Unreadable as error:
             first = error.unknown if isinstance(error, Passed) else None
             made = [first or Unknown(index, str(error))] * len(op.results)
@@ -135,6 +136,10 @@ class Machine:
         for view in made:
             if isinstance(view, View):
                 self.origins.setdefault(view.node, index)
+
+    def settled(self, view: View) -> View:
+        """A view in the plainest form that says the same."""
+        return plain(self.classes, picked(self.classes, settled(self.classes, view)))
 
     def empty(self, type_: TensorType) -> View:
         """A value without elements: there is one of each type."""
@@ -153,7 +158,12 @@ class Machine:
             key = (signature, view.layout)
             layout = self._moved.get(key)
             if layout is None:
-                layout = self._moved[key] = MOVERS[kind](signature, view.layout)
+                try:
+                    layout = self._moved[key] = MOVERS[kind](signature, view.layout)
+                except Unreadable:
+                    if kind not in HANDLERS:
+                        raise
+                    return HANDLERS[kind](self, op, (view,))
             return (View(view.node, layout),)
         if any(view.layout.tables for view in views):
             known = computed(self.classes, self.sizes, op, views)

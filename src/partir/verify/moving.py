@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+import operator
+from collections.abc import Sequence
+
 from partir.ir.attributes import CONSTRAINT, ints
 from partir.ir.core import Op, Signature
 from partir.verify.counting import as_float, count, fits
@@ -17,6 +22,7 @@ from partir.verify.layout import (
     transposed,
 )
 from partir.verify.machine import Machine, handler, mover
+from partir.verify.merging import along_one
 from partir.verify.terms import ClassTerm
 
 
@@ -28,6 +34,35 @@ def _transpose(signature: Signature, layout: DigitLayout) -> DigitLayout:
 @mover("reshape")
 def _reshape(signature: Signature, layout: DigitLayout) -> DigitLayout:
     return reshaped(layout, signature.results[0].shape)
+
+
+@handler("reshape")
+def _merged(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
+    """Dimensions merged, and split at other places: first merged in the class, too."""
+    (view,) = views
+    target = op.signature.results[0].shape
+    runs = _runs(op.signature.operands[0].shape, target)
+    view = View(view.node, reshaped(view.layout, [math.prod(run) for run in runs]))
+    for dim, run in enumerate(runs):
+        alone = view.layout.with_local((view.layout.local[dim],))
+        try:
+            reshaped(alone, run)
+        except Unreadable:
+            view = along_one(machine.classes, view, dim)
+    return [View(view.node, reshaped(view.layout, target))]
+
+
+def _runs(shape: Sequence[int], target: Sequence[int]) -> list[tuple[int, ...]]:
+    """Dimensions of the target, those together that others are merged into."""
+    edges = {*itertools.accumulate(shape, operator.mul)}
+    runs: list[list[int]] = [[]]
+    for size, edge in zip(
+        target, itertools.accumulate(target, operator.mul), strict=True
+    ):
+        runs[-1].append(size)
+        if edge in edges:
+            runs.append([])
+    return [tuple(run) for run in runs if run]
 
 
 @mover("broadcast_in_dim")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from partir.verify.classes import Classes
 from partir.verify.layout import View
 from partir.verify.rows import FIRST_MADE
-from partir.verify.spread import dims_held, rebuilt, rows_of, shape_of
+from partir.verify.spread import dims_held, rows_of, with_rows
 from partir.verify.terms import ClassTerm, Ref
 
 PICKED = "picked"
@@ -47,7 +47,7 @@ def pick(classes: Classes, node: int, dim: int, number: int) -> int:
 
 
 def _counted(classes: Classes, view: View, dim: int, number: int) -> View:
+    size = classes.rows.picked_size(number)
+    node = pick(classes, view.node, dim, number)
     rows = classes.rows.places(rows_of(view.layout, dim), number)
-    sizes = {dim: classes.rows.picked_size(number)}
-    layout = rebuilt(view.layout, {dim: rows}, shape_of(view.layout), sizes)
-    return View(pick(classes, view.node, dim, number), layout)
+    return View(node, with_rows(view.layout, dim, rows, size))

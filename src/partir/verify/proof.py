@@ -32,6 +32,7 @@ from partir.verify.excerpt import excerpt
 from partir.verify.joins import moved
 from partir.verify.layout import Digit, DigitLayout, Unreadable, View, size_of
 from partir.verify.machine import Known, Machine, Unknown
+from partir.verify.merging import plain
 from partir.verify.spread import same
 from partir.verify.terms import ClassTerm
 from partir.verify.tiles import is_even, rows_of_tiles, shown, tile_shape, tiled
@@ -217,8 +218,11 @@ def _tile(
         return machine.empty(type_.with_shape(tile_shape(type_.shape, numbers, sizes)))
     try:
         if is_even(type_.shape, numbers, sizes):
-            return shown(tiled(type_.shape, numbers, sizes), known)
-        return _uneven(machine, known, numbers)
+            try:
+                return shown(tiled(type_.shape, numbers, sizes), known)
+            except Unreadable:  # several dimensions cut at other places
+                pass
+        return plain(machine.classes, _uneven(machine, known, numbers))
     except Unreadable as error:
         return Unknown(None, str(error))
 

@@ -213,6 +213,12 @@ class MadeRows:
         at = order[np.searchsorted(table, near, sorter=order)]
         return np.where(rows < 0, rows, np.where(table[at] == rows, at, GARBAGE))
 
+    def picked(self, rows: Rows, number: int) -> Rows:
+        """The rows at places of a table."""
+        table = self._tables[number]
+        inside = (rows >= 0) & (rows < table.size)
+        return np.where(inside, table[np.where(inside, rows, 0)], rows)
+
     def complete(self, rows: Rows, size: int) -> bool:
         """Whether every one of these bags has each row of a dimension once."""
         if (rows < FIRST_MADE).any():

@@ -113,6 +113,40 @@ def rebuilt(
     )
 
 
+def with_rows(layout: DigitLayout, dim: int, rows: Rows, size: int) -> DigitLayout:
+    """A layout of the same shape with other rows of one dimension of its class."""
+    try:
+        return rebuilt(layout, {dim: rows}, shape_of(layout), {dim: size})
+    except Unreadable as error:  # places count other dimensions, too
+        without = tuple(item for item in layout.tables if item[0] != dim)
+        at = rows_of(DigitLayout(layout.local, layout.axes, without), dim)
+        at, rows = np.broadcast_arrays(at, rows)
+        table = np.full(int(at.max()) + 1, GARBAGE, np.int64)
+        table[at] = rows
+        if not np.array_equal(table[at], rows):
+            raise error
+        return with_table(layout, dim, RowTable(table, size))
+
+
+def with_table(layout: DigitLayout, dim: int, table: RowTable) -> DigitLayout:
+    """Other rows at the positions of a dimension: as digits, if they can count them."""
+    labels = (*layout.axes, *layout.local)
+    held = sorted((d for items in labels for d in items if d.dim == dim), reverse=True)
+    sizes = [digit.size for digit in held]
+    in_order = [digit.stride for digit in held] == _row_major(sizes)
+    strides = as_digits(table.rows, sizes, table.size) if in_order else None
+    tables = {**dict(layout.tables), dim: table}
+    if strides is None:
+        return DigitLayout(layout.local, layout.axes, tuple(sorted(tables.items())))
+    del tables[dim]
+    new = {d: d._replace(stride=s) for d, s in zip(held, strides, strict=True)}
+    local, axes = (
+        tuple(digits(new.get(d, d) for d in items) for items in labels_)
+        for labels_ in (layout.local, layout.axes)
+    )
+    return DigitLayout(local, axes, tuple(sorted(tables.items())))
+
+
 def _without(items: Digits, changed: Mapping[int, Rows]) -> Digits:
     if not any(digit.dim in changed for digit in items):
         return items

@@ -112,18 +112,24 @@ def _inside_pins(classes: Classes, term: ClassTerm, what: Reduction) -> Made:
 
 
 def _inside_picks(classes: Classes, term: ClassTerm, what: Reduction) -> Made | None:
-    """A class some of whose rows are counted: reduced along other dimensions."""
+    """A class some of whose rows are counted: what they are rows of, reduced."""
     (ref,), picks = term.refs, dict(term.attrs)
-    if any(v in what.used for dim in picks for v in what.dims[dim]):
+    bound = [dim for dim in picks if what.used & {*what.dims[dim]}]
+    if any(len(what.dims[dim]) > 1 for dim in bound):
         return None
-    names = {dim: ("picked", what.node, dim) for dim in picks}
+    names = {dim: ("picked", what.node, dim) for dim in picks if dim not in bound}
     dims = tuple(
-        (names[dim],) if dim in picks else held for dim, held in enumerate(what.dims)
+        (names[dim],) if dim in names else held for dim, held in enumerate(what.dims)
     )
-    sizes = dict(what.sizes)
-    for dim, name in names.items():
-        sizes[name] = classes.terms[ref.node].dims[dim]
-    made = reduce(classes, what._replace(node=ref.node, dims=dims, sizes=sizes))
+    sizes, rows = dict(what.sizes), dict(what.rows)
+    for dim in picks:
+        sizes[dims[dim][0]] = classes.terms[ref.node].dims[dim]
+    for dim in bound:
+        (variable,) = what.dims[dim]
+        held = rows.get(variable, np.arange(term.dims[dim])[None])
+        rows[variable] = classes.rows.picked(held, picks[dim])
+    inner = what._replace(node=ref.node, dims=dims, sizes=sizes, rows=rows)
+    made = reduce(classes, inner)
     where, node = dict(made.where), made.node
     for dim, name in names.items():
         place = where.pop(name)[0]

@@ -1,0 +1,127 @@
+"""Local dimensions that count several dimensions of a class; and mistakes in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import lax
+
+import benchmarks.mutants.kinds
+import benchmarks.mutants.placing  # noqa: F401  (kinds register themselves)
+import partir
+from benchmarks.mutants.__main__ import mistakes, verdict_of
+from partir.frontend.device_local import read_device_local
+from partir.verify import ReadSource
+from partir.verify.classes import Classes
+from partir.verify.layout import Digit, DigitLayout, Unreadable, View, whole
+from partir.verify.merging import along_one, in_form, merged, plain
+from partir.verify.rows import GARBAGE, RowTable, fill
+from partir.verify.spread import rows_of
+from partir.verify.terms import ClassTerm
+
+MESH = {"B": 4}
+
+
+def shape(*sizes: int) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(sizes, "float32")
+
+
+def skewed(x: jax.Array) -> jax.Array:
+    """Rows and columns merged, and split at other places."""
+    padded = jnp.pad(x, ((0, 0), (1, 0)))
+    return padded.reshape(5, 8)[1:].reshape(8, 4)
+
+
+def stretched(x: jax.Array) -> jax.Array:
+    twice = jnp.repeat(jnp.sin(x), 2, 0)
+    return twice[1:] - twice[:-1]
+
+
+def rolled_in_blocks(x: jax.Array) -> jax.Array:
+    blocks = jnp.sin(x).reshape(4, 4, 2).transpose(2, 0, 1)
+    return jnp.roll(blocks.reshape(2, 16) @ jnp.ones((16, 16)), 2, 1)
+
+
+def token_first(x: jax.Array, token: jax.Array) -> jax.Array:
+    rows = jnp.sin(x.T).reshape(-1)
+    return jnp.concatenate([token, rows])[:-3] * 2
+
+
+def summed_windows(x: jax.Array) -> jax.Array:
+    flat = jnp.cos(x).reshape(-1)
+    return lax.reduce_window(flat, 0.0, lax.add, (3,), (1,), "SAME")
+
+
+CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, int]]] = {
+    "skewed": (skewed, (shape(8, 4),), {"x": 0}),
+    "stretched": (stretched, (shape(16, 2),), {"x": 0}),
+    "rolled in blocks": (rolled_in_blocks, (shape(16, 2),), {"x": 0}),
+    "token first": (token_first, (shape(2, 8), shape(1)), {"x": 1}),
+    "summed windows": (summed_windows, (shape(8, 2),), {"x": 0}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_right_is_proved_and_no_mistake(name: str) -> None:
+    fn, args, tiles = CASES[name]
+    tactic = partir.ManualPartition(tiles, "B")
+    p = partir.partition(fn, MESH, [tactic], args=args)
+    assert not p.verify().not_proved
+    local, source = read_device_local(p.stablehlo()), ReadSource(p.program)
+    verdicts = [
+        (kind, where)
+        for kind, where, mutant in mistakes(local, 0, 2)
+        if verdict_of(p, local, mutant, source) == "missed"
+    ]
+    assert verdicts == []
+
+
+def made(*sizes: int) -> tuple[Classes, int]:
+    classes = Classes()
+    term = ClassTerm("argument", 0, (), (), (), new=sizes, dtype="f32")
+    return classes, classes.of(term)
+
+
+def test_digits_of_a_merged_dimension_are_digits_of_the_class() -> None:
+    classes, node = made(4, 6)
+    flat = DigitLayout(((Digit(0, 1, 4), Digit(1, 1, 6)),), ())
+    found = along_one(classes, View(node, flat), 0)
+    assert found.layout.local == ((Digit(0, 1, 24),),)
+    assert plain(classes, found) == View(node, flat)
+    turned = DigitLayout(((Digit(1, 1, 6), Digit(0, 1, 4)),), ())
+    other = along_one(classes, View(node, turned), 0)
+    assert other.layout.local == ((Digit(0, 1, 6), Digit(0, 6, 4)),)
+    assert plain(classes, other) == View(node, turned)
+
+
+def test_rows_of_a_merged_dimension() -> None:
+    classes, node = made(2, 3)
+    tables = ((1, RowTable([fill(7), 0, 1, 2, GARBAGE], 3)),)
+    flat = DigitLayout(((Digit(0, 1, 2), Digit(1, 1, 5)),), (), tables)
+    found = along_one(classes, View(node, flat), 0)
+    rows = rows_of(found.layout, 0).tolist()
+    assert rows == [fill(7), 0, 1, 2, GARBAGE, fill(7), 3, 4, 5, GARBAGE]
+    assert plain(classes, found) == found
+
+
+def test_parts_of_dimensions_are_merged_and_the_rest_kept() -> None:
+    classes, node = made(8, 6)
+    group = (Digit(0, 1, 2), Digit(1, 3, 2))
+    _, form = merged(classes, node, (group,))
+    assert form == ((Digit(0, 2, 4),), (Digit(1, 1, 3),), group)
+    view = in_form(classes, View(node, whole((8, 6))), (group,))
+    assert view.layout.local == (
+        (Digit(0, 1, 4), Digit(2, 2, 2)),
+        (Digit(2, 1, 2), Digit(1, 1, 3)),
+    )
+    assert plain(classes, view) == View(node, whole((8, 6)))
+
+
+def test_what_is_not_cut_there_is_not_merged() -> None:
+    classes, node = made(6, 2)
+    with pytest.raises(Unreadable):
+        merged(classes, node, ((Digit(0, 2, 2), Digit(1, 1, 2)),))
