@@ -55,6 +55,11 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, int]]] = {
         {"x": 1},
     ),
     "joined": (joined, (shape(2, 16), shape(2, 4)), {"x": 1}),
+    "joined, each on devices of its own": (
+        lambda x, y: jnp.concatenate([jnp.sin(x), y], 1),
+        (shape(32, 8), shape(32, 8)),
+        {"x": 1, "y": 1},
+    ),
     "convolution": (convolved, (shape(1, 16, 4, 2), shape(3, 3, 2, 2)), {"x": 1}),
     "pooling": (pooled, (shape(2, 16),), {"x": 1}),
     "short tiles": (lambda x: jnp.sum(jnp.sin(x[:13]), 0), (shape(16, 2),), {"x": 0}),
@@ -93,6 +98,7 @@ def test_rows_are_proved(name: str) -> None:
         ("look-up", "dense<3> : tensor<i32>", "dense<2> : tensor<i32>"),
         ("scatter", "dense<4> : tensor<i32>", "dense<5> : tensor<i32>"),
         ("short tiles", "direction LT>", "direction LE>"),
+        ("joined, each on devices of its own", "direction LT>", "direction GE>"),
         ("padding", "dense<3.000000e+00>", "dense<2.000000e+00>"),
     ],
 )

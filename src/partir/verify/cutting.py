@@ -24,7 +24,14 @@ from partir.verify.machine import Handler, Machine, handler
 from partir.verify.ordering import ordered
 from partir.verify.rows import GARBAGE, Rows
 from partir.verify.slicing import dynamic_slice
-from partir.verify.spread import class_dims, narrowed, rows_of, shape_of, with_rows
+from partir.verify.spread import (
+    class_dims,
+    dims_held,
+    narrowed,
+    rows_of,
+    shape_of,
+    with_rows,
+)
 
 Attempt = Callable[[Machine, Op, tuple[View, ...]], View]
 
@@ -261,7 +268,7 @@ def _by_mask(machine: Machine, op: Op, views: tuple[View, ...]) -> View:
     if dim is None and len(shape) > axes:
         values = [v for v in (yes, no) if not is_number(machine, v)]
         alike = len({v.node for v in values}) <= 1
-        dim = None if alike else _widest(values[0])
+        dim = None if alike else _tiled_or_widest(values, chosen)
     at = np.zeros((1,) * len(shape), np.int64)
     if dim is not None:
         at = _counted(yes, dim, np.arange(shape[axes + dim]))
@@ -271,9 +278,15 @@ def _by_mask(machine: Machine, op: Op, views: tuple[View, ...]) -> View:
     )
 
 
-def _widest(view: View) -> int:
-    """A local dimension that a class is held along."""
-    sizes = [size_of(held) for held in view.layout.local]
+def _tiled_or_widest(values: Sequence[View], chosen: Rows) -> int:
+    """The local dimension that is tiled by the axes that a choice depends on."""
+    axes = [a for a in range(len(values[0].layout.axes)) if chosen.shape[a] > 1]
+    for view in values:
+        held = {d for a in axes for d in dims_held(view.layout.axes[a])}
+        for dim, items in enumerate(view.layout.local):
+            if dims_held(items) & held:
+                return dim
+    sizes = [size_of(held) for held in values[0].layout.local]
     return sizes.index(max(sizes))
 
 
