@@ -9,13 +9,13 @@ mentions it: a tuple; or a bag of tuples, where some of the places are reduced o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from partir.verify.layout import DigitLayout, Unreadable
-from partir.verify.rows import OPEN, Rows, RowTable, as_digits
+from partir.verify.rows import GARBAGE, OPEN, Rows, RowTable, as_digits
 from partir.verify.spread import MOST
 from partir.verify.terms import BOUND, FREE, Dims, Use, Variable
 
@@ -162,20 +162,29 @@ def tied(
         plain[part.variable] = size
         roles[part.variable] = use.roles[part.free[0]] if part.free else FREE
         for items in specials:
-            _in_order(items, part, size)
+            _in_order(items, part, size, use.sizes)
     return made, Use(plain, roles, specials)
 
 
-def _in_order(items: list[Variable], part: Component, size: int) -> None:
-    """A special dimension whose rows are a component's: they, too, tell it apart."""
+def _in_order(
+    items: list[Variable], part: Component, size: int, sizes: Mapping[Variable, int]
+) -> None:
+    """A special dimension whose rows are a component's: they, too, tell it apart.
+
+    So does how its places are mixed with those of other dimensions.
+    """
     if not any(place in part.free for place in items):
         return
     rows = part.rows[:, 0]
-    if (rows < 0).any():
+    if (rows == GARBAGE).any():
         raise Unreadable("an op along rows that are not all there")
-    items[:] = [part.variable]
-    if not np.array_equal(rows, np.arange(size)):
+    own = [(part.free.index(p), sizes[p]) if p in part.free else None for p in items]
+    alone = [*part.free] == items
+    items[:] = [part.variable, *(p for p in items if p not in part.free)]
+    if not alone or not np.array_equal(rows, np.arange(size)):
         items.append(("rows", rows.tobytes()))
+    if not alone:
+        items.append(("mixed", tuple(own)))
 
 
 def show(
