@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import partir.frontend.load
-import partir.spmd.export  # noqa: F401  (these import whatever cites something)
+import partir.spmd.export
+import partir.spmd.stages  # noqa: F401  (these import whatever cites something)
 from benchmarks.identities_page import PAGE, page
 from partir.normal.table import FORMS, Rewrite
 from partir.rules.identities import ASSUMPTIONS, IDENTITIES, citations

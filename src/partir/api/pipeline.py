@@ -16,6 +16,7 @@ from partir.partition.actions import Partition
 from partir.partition.complete import complete
 from partir.report.remarks import refuse_whole
 from partir.spmd.lower import lower
+from partir.spmd.resting_operands import rest_operands
 from partir.spmd.rewrites import rewrite
 from partir.spmd.stages import lower_state
 from partir.tactics.apply import apply_schedule
@@ -37,10 +38,11 @@ def pipeline(
     steps: list[Step] = []
     for tactic in apply_schedule(schedule, partition):
         completed = later(complete, tactic.state)
-        lowered = later(lower, completed)
+        settled = later(rest_operands, completed)
+        lowered = later(lower, settled)
         rewritten = later(rewrite, lowered)
         module = for_each(export, rewritten)
-        stages = completed, rewritten, module
+        stages = settled, rewritten, module
         steps.append(Step(*tactic, partition.names, setting, *stages))
     partitioned = Partitioned(partition, steps, source, running)
     if running.strict:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 
 from partir.explain.evidence import Evidence
 from partir.explain.finding import (
@@ -31,6 +32,25 @@ _MOST_OPS = 200  # that are looked at for the one that sums
 def why_moved(record: Evidence, op: Collective, axis: str | None = None) -> Finding:
     """What a collective is there for, on one of its axes, by default the first."""
     axis = axis or op.axes[0]
+    found = _why(record, op, axis)
+    if found.node is None or found.node not in record.state.resting:
+        return found
+    return replace(found, text=f"{found.text}; {_resting(record, axis, found.node)}")
+
+
+def _resting(record: Evidence, axis: str, node: int) -> str:
+    """Why a product is in other loops than those that propagation led to."""
+    state, name = record.state, record.node_name(node)
+    for value, need in zip(
+        state.graph.operands[node], state.nests[node].needs, strict=True
+    ):
+        if need == state.tilings[value] and any(axis in axes for axes in need):
+            rests = record.names.name(value)
+            return f"{name} reads {rests} where it lies: fewer bytes move so"
+    return f"{name} makes what it makes where that is kept: fewer bytes move so"
+
+
+def _why(record: Evidence, op: Collective, axis: str) -> Finding:
     if op.monoid and op.monoid != JOIN:
         return _reduced(record, axis, op)
     if op.monoid == JOIN:
@@ -179,6 +199,8 @@ def _differ(
 
 
 def _when(record: Evidence, axis: str, node: int) -> str:
+    if node in record.state.resting:
+        return ""
     if (axis, node) in record.step.state.node_origins:
         return _since(node_tactic(record, axis, node))
     return " (completed after the last tactic)"

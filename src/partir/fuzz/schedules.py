@@ -64,7 +64,7 @@ class Lot:
         for value in values if rng.random() < 0.2 else ():
             axes = [axis for axes in value.tiling for axis in axes]
             if axes and rng.random() < 0.5:
-                how = rng.choice(["keep", "keep", "again"])
+                how = rng.choice(["keep", "rest", "rest", "again"])
                 partition.gathered(value, rng.choice(axes), how)
 
     def _act(self, partition: Partition, value: Any, rng: random.Random) -> None:

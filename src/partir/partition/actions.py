@@ -14,11 +14,11 @@ from partir.partition.graph import Graph
 from partir.partition.patterns import Pattern, pattern_text
 from partir.partition.propagate import propagate
 from partir.partition.requirements import Requirements
-from partir.partition.state import Origin, State
+from partir.partition.state import REST, Origin, State
 from partir.partition.values import OpView, Value, Values
 
 Kind = Literal["tile", "atomic", "choose", "gathered", "skip", "propagate"]
-GATHERED = ("keep", "again")
+GATHERED = ("keep", "again", REST)
 
 
 Share = Callable[[Callable[[], bytes]], bytes]
@@ -249,13 +249,14 @@ class Partition(Requirements):
         self._record(Action("choose", address, axis, factor))
 
     def gathered(self, value: Value | str, axis: str, how: str) -> None:
-        """Keep what is gathered of a value over an axis, or gather it again.
+        """Keep what is gathered of a value over an axis, or gather it again, or don't.
 
-        `how` is "keep" (one gather for all readers) or "again" (one for each).
+        `how` is "keep" (one gather for all readers), "again" (one for each) or "rest"
+        (none where bringing other operands to its tiles sends fewer bytes).
         """
         self.require_axis(axis)
         if how not in GATHERED:
-            raise self._refused(f'gathered: say "keep" or "again", got {how!r}')
+            raise self._refused(f'gathered: say "keep", "again" or "rest", got {how!r}')
         for view in self._resolve(value):
             self.state.say_gathered(view.number, axis, how)
             self._record(Action("gathered", view.unique_name, axis, at=how))

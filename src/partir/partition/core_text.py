@@ -18,8 +18,9 @@ An op that is in loops prints as::
 - `yield` has the local type. The type behind the loops is the whole value's; its braces
   are the value's home: ``f32[8{B},32]`` is tiled along dimension 0 over axis B, and
   ``8{B,M}`` over B and then M. An argument's home stands in the function's head.
-- Values kept whole on an axis, and ops that propagation could not decide, are marked by
-  a comment.
+- Values kept whole on an axis, ops that propagation could not decide, and products that
+  were put into other loops afterwards, since fewer bytes move so, are marked by a
+  comment.
 - A control-flow op is followed by its ties, each with its loops, which hold for all of
   its values alike, and the values that flow ``(from -> to)``; then by its regions. Ties
   of the whole program (state that one call hands to the next) stand before `return`.
@@ -144,6 +145,8 @@ class _Printer:
 
     def _remarks(self, node: int, values: Sequence[int]) -> Iterator[str]:
         yield from self.remarks.get(node, ())
+        if node in self.state.resting:
+            yield "fewer bytes move in these loops"
         for value in values:
             yield from self._pins(value)
 

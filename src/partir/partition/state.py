@@ -17,6 +17,9 @@ from partir.rules.nest import UNDECIDED, WHOLE, Nest, Tiling
 from partir.rules.reach import fills_all
 
 Gathers = dict[tuple[str, int], str]
+
+REST = "rest"
+"""Said of gathers: there is none where moving something else sends fewer bytes."""
 """Of an axis and a value: whether what is gathered is kept or gathered again."""
 
 
@@ -62,6 +65,9 @@ class State:
         # Arguments and results that callers hand over padded.
         self.padded: dict[int, bool] = {}
         self.gathers: Gathers = {}
+        # Products that were put into the loops of an operand that is not gathered, or
+        # of their result; after completion only.
+        self.resting: frozenset[int] = frozenset()
         self.chosen = {axis: bytearray(len(self.nests)) for axis in mesh}
         self.value_origins: dict[tuple[str, int], Origin] = {}
         self.node_origins: dict[tuple[str, int], Origin] = {}

@@ -96,6 +96,11 @@ def kinds() -> dict[str, Identity]:
     return dict(sorted(_identities.items()))
 
 
+def multiplies(op: Signature) -> bool:
+    """Whether an op is a product, in which all of one operand meets the other."""
+    return op.kind in _DENSE
+
+
 def adds_up(
     op: Signature,
     operands: Sequence[int],
@@ -246,14 +251,10 @@ def _divided(sum_: _Sum) -> bool:
 
 # Products that are linear by themselves
 
-_PRODUCTS = frozenset(
-    f"{dialect}.{name}"
-    for dialect, names in (
-        ("stablehlo", ("dot", "dot_general", "einsum", "convolution")),
-        ("chlo", ("ragged_dot",)),
-    )
-    for name in names
+_DENSE = frozenset(
+    f"stablehlo.{name}" for name in ("dot", "dot_general", "einsum", "convolution")
 )
+_PRODUCTS = _DENSE | {"chlo.ragged_dot"}
 
 
 @_linear(MULTIPLIED, *_PRODUCTS)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from partir.ir.core import Op, Program, Region
 from partir.ir.trips import trip_count
@@ -33,13 +33,15 @@ class Delays:
 
     `loops` are sums that a loop leaves to be done on its result, `values` those that
     are not done where a value is made. A result of an inner loop may be in both: an
-    outer loop goes on accumulating it.
+    outer loop goes on accumulating it. `ends` are the results of loops in which values
+    that wait, summands, end up.
     """
 
     nests: list[Nest]
     tilings: list[Tiling]
     loops: dict[int, Axes]
     values: dict[int, Axes]
+    ends: dict[int, int] = field(default_factory=dict)
 
 
 @cites(ACCUMULATED)
@@ -257,6 +259,7 @@ class _Finder:
             )
         self.delays.values.update(dict.fromkeys(chain.values, axes))
         self.delays.loops[result] = axes
+        self.delays.ends.update(dict.fromkeys(chain.summands, result))
 
     def _cones(self, chain: _Chain, axes: Axes, init: int) -> list[int] | None:
         """Ops that make the constants that the chain reads.

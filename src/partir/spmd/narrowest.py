@@ -204,8 +204,8 @@ class Narrowest:
         other = following(nest, position, self.tilings[value], self.mesh)
         if other is None:
             return nest
-        before = self.way(value, need).bytes + self._left(node, nest)
-        return other if self._left(node, other) < before else nest
+        before = self.way(value, need).bytes + self.left(node, nest)
+        return other if self.left(node, other) < before else nest
 
     def _with_less_work(self, node: int, nest: Nest) -> Nest:
         """A look-up in its loops, or in those of what it looks up, or writes.
@@ -230,7 +230,7 @@ class Narrowest:
 
     def _bytes_around(self, node: int, nest: Nest, shared: bool) -> float:
         """Bytes that move before and behind an op; not those that others move too."""
-        total = self._left(node, nest)
+        total = self.left(node, nest)
         for value, need in zip(
             self.program.ops[node].operands, nest.needs, strict=True
         ):
@@ -273,7 +273,7 @@ class Narrowest:
             if one == value
         ]
 
-    def _left(self, node: int, nest: Nest, depth: int = 0) -> float:
+    def left(self, node: int, nest: Nest, depth: int = 0) -> float:
         """Bytes that it takes to bring what an op's loops leave to where it is read."""
         (result,) = self.program.ops[node].results
         home, left = self.tilings[result], nest.gives[0]
@@ -282,7 +282,7 @@ class Narrowest:
             return laid + self._from(result, left, depth)[0]
         tiled = {axis for axes in home for axis in axes}
         total, local = 0.0, float(nest.result_types[0].bytes)
-        for axis, _ in nest.pending[0]:
+        for axis, _ in sorted(nest.pending[0], key=lambda one: one[0] not in tiled):
             share = local * (1 - 1 / self.mesh.axes[axis])
             total += share if axis in tiled else 2 * share
             if axis in tiled:
@@ -321,11 +321,11 @@ class Narrowest:
         type_, nest = self.program.types[value], self.nests[reader]
         need = nest.needs[position]
         at_home = bytes_between(type_, self.tilings[value], need, self.mesh)
-        now = self._left(reader, nest, depth + 1)
+        now = self.left(reader, nest, depth + 1)
         best = bytes_between(type_, made, need, self.mesh) + now
         other = following(nest, position, made, self.mesh)
         if other is not None:
-            best = min(best, self._left(reader, other, depth + 1))
+            best = min(best, self.left(reader, other, depth + 1))
         return best - at_home - now
 
 

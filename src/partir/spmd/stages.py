@@ -9,6 +9,7 @@ from partir.partition.complete import complete
 from partir.partition.state import State
 from partir.spmd.lower import lower
 from partir.spmd.program import FoldedRepeats, SpmdProgram
+from partir.spmd.resting_operands import rest_operands
 from partir.spmd.rewrites import rewrite
 
 
@@ -18,4 +19,5 @@ def lower_state(state: State, repeats: FoldedRepeats | None = None) -> SpmdProgr
 
     `repeats` if it is of a folded program.
     """
-    return rewrite(replace(lower(complete(state)), repeats=repeats))
+    settled = rest_operands(complete(state), repeats)
+    return rewrite(replace(lower(settled), repeats=repeats))

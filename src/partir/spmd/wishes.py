@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from partir.ir.core import Program
 from partir.ir.trips import trip_count
-from partir.partition.state import Gathers
+from partir.partition.state import REST, Gathers
 from partir.rules.nest import nest_of
 from partir.rules.traits import changes_form, takes_part
 
@@ -28,11 +28,15 @@ def base_of(program: Program, value: int) -> int:
 def wish_of(
     program: Program, gathers: Gathers, value: int, axes: tuple[str, ...]
 ) -> str | None:
-    """What is said of gathering a value over these axes; None if nothing is."""
+    """What is said of gathering a value over these axes; None if nothing is.
+
+    Nothing is said of what is gathered though it may rest.
+    """
     if not gathers:
         return None
     said = {gathers.get((axis, base_of(program, value))) for axis in axes}
-    return said.pop() if len(said) == 1 else None
+    wish = said.pop() if len(said) == 1 else None
+    return None if wish == REST else wish
 
 
 def is_looped(

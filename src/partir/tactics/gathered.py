@@ -1,4 +1,4 @@
-"""`Gathered`: what is gathered is kept, or gathered again where it is needed."""
+"""`Gathered`: what is gathered is kept, gathered again, or rests where it lies."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ class Gathered:
     A parameter that is tiled over a data axis is gathered for the forward and again for
     the backward pass, so that it is not kept in between. ``"keep"`` gathers it once,
     which sends fewer bytes and takes more memory; ``"again"`` gathers it at every use.
+    ``"rest"`` leaves it where it lies, and brings activations to its tiles, wherever
+    that sends fewer bytes: with few tokens and wide weights.
 
     Args:
         values: patterns over names of arguments and tags (or ``%`` addresses) to
-            ``"keep"`` or ``"again"``. Where several match a name, the last one counts.
+            ``"keep"``, ``"again"`` or ``"rest"``. Where several match a name, the last
+            one counts.
         axis: the mesh axis that is gathered; values that it does not tile are left.
         name: shown in tables; by default made of the axis.
         reason: why, for whoever reads the schedule.
@@ -45,8 +48,8 @@ class Gathered:
         )
         if not known:
             raise PartitionError(
-                'Gathered: values maps patterns to "keep" or "again", for example '
-                f'{{"params/**": "keep"}}; got {self.values!r}'
+                'Gathered: values maps patterns to "keep", "again" or "rest", for '
+                f'example {{"params/**": "keep"}}; got {self.values!r}'
             )
         if not isinstance(self.axis, str):
             raise PartitionError(
