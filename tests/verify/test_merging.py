@@ -56,11 +56,35 @@ def summed_windows(x: jax.Array) -> jax.Array:
     return lax.reduce_window(flat, 0.0, lax.add, (3,), (1,), "SAME")
 
 
+def blocks(x: jax.Array) -> jax.Array:
+    """Every block behind the one before it."""
+    wide = x.reshape(8, 2, 2)
+    earlier = jnp.pad(wide[:-1], ((1, 0), (0, 0), (0, 0)))
+    return jnp.concatenate([earlier, wide], 1)
+
+
+def last_row(x: jax.Array, w: jax.Array) -> jax.Array:
+    return jax.grad(lambda x: jnp.sin(jnp.tanh(x @ w)[-1]).sum())(x)
+
+
+def counted(x: jax.Array) -> jax.Array:
+    """Devices count further than there are rows."""
+    return x[:13] * jnp.cos(jnp.arange(13.0))[:, None]
+
+
+def of_nothing(x: jax.Array) -> jax.Array:
+    return x + jnp.sum(x[:, :0], 1, keepdims=True)
+
+
 CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, int]]] = {
     "skewed": (skewed, (shape(8, 4),), {"x": 0}),
     "stretched": (stretched, (shape(16, 2),), {"x": 0}),
     "rolled in blocks": (rolled_in_blocks, (shape(16, 2),), {"x": 0}),
     "token first": (token_first, (shape(2, 8), shape(1)), {"x": 1}),
+    "blocks": (blocks, (shape(16, 2),), {"x": 0}),
+    "last row": (last_row, (shape(8, 2), shape(2, 2)), {"x": 0}),
+    "counted": (counted, (shape(16, 2),), {"x": 0}),
+    "of nothing": (of_nothing, (shape(8, 2),), {"x": 0}),
     "summed windows": (summed_windows, (shape(8, 2),), {"x": 0}),
 }
 

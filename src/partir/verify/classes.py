@@ -45,6 +45,7 @@ class Classes:
         self._known: dict[ClassTerm, int] = {}
         self.rows = MadeRows()
         self.numbers: dict[int, np.ndarray | None] = {}  # known ones, by class
+        self.counts: dict[tuple[int, str], list[int]] = {}  # in the source, by step
         self.forms: dict[int, list[Any]] = {}  # in which the source reads a class
         self.source: int | None = None  # how many of them the source has
 
@@ -59,6 +60,10 @@ class Classes:
     def seal(self) -> None:
         """The source has been read; what comes now is the device-local program."""
         self.source = len(self.terms)
+        for node, term in enumerate(self.terms):
+            if term.kind == "affine" and len(term.sizes) == 1:
+                key = (term.attrs[1][0], term.dtype)
+                self.counts.setdefault(key, []).append(node)
         self.rows.seal()
 
     def forget(self) -> None:

@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+import numpy as np
+
 from partir.ir.core import Op
 from partir.verify.align import Alignment
 from partir.verify.classes import Classes
 from partir.verify.layout import Digit, DigitLayout, Unreadable, View, repeated
 from partir.verify.machine import Machine, handler
+from partir.verify.rows import GARBAGE, RowTable
+from partir.verify.spread import with_table
 from partir.verify.terms import ClassTerm, Ref, Variable
 
 AFFINE = "affine"
@@ -195,6 +199,31 @@ _ARITHMETIC: dict[str, Callable[..., Count | None]] = {
 }
 
 
+def as_in_source(classes: Classes, view: View) -> View:
+    """Counts, as those of the source that begin or end elsewhere; others as they are.
+
+    What the source does not count is not known: it is garbage.
+    """
+    term = classes.terms[view.node]
+    if term.kind != AFFINE or classes.in_source(view.node) or view.layout.tables:
+        return view
+    (first, steps), sizes = term.attrs, term.sizes
+    if len(steps) != 1 or steps[0] == 0:
+        return view
+    best, found = 0, view
+    for node in classes.counts.get((steps[0], term.dtype), ()):
+        begin, size = classes.terms[node].attrs[0], classes.terms[node].sizes[0]
+        if (first - begin) % steps[0]:
+            continue
+        rows = (first - begin) // steps[0] + np.arange(sizes[0])
+        inside = (rows >= 0) & (rows < size)
+        if inside.sum() > best:
+            best, table = int(inside.sum()), np.where(inside, rows, GARBAGE)
+            layout = with_table(view.layout, 0, RowTable(table, size))
+            found = View(node, layout)
+    return found
+
+
 def as_float(classes: Classes, node: int, dtype: str) -> int:
     """Counts as floats: from whatever type of integers, these are the same."""
     term = classes.terms[node]
@@ -219,8 +248,11 @@ def _arithmetic(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]
         if before == after:
             return list(views)
         if after.dtype[0] in "fb" and machine.term(views[0]).kind == AFFINE:
-            node = as_float(machine.classes, views[0].node, after.dtype)
-            return [View(node, views[0].layout)]
+            wide = machine.term(views[0])._replace(dtype="i64")
+            view = View(machine.classes.of(wide), views[0].layout)
+            view = as_in_source(machine.classes, view)
+            node = as_float(machine.classes, view.node, after.dtype)
+            return [View(node, view.layout)]
     return arithmetic(machine, op, views) or machine.by_equation(op, views)
 
 

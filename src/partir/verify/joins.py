@@ -119,13 +119,31 @@ def joined(
     if (alike := _all_alike([pieces[n].view for n in used], which, dim)) is not None:
         return View(alike.node, rebuilt(alike.layout, {}, shape, {}))
     for own in _forms(classes, pieces, values):
-        of_class = _common([own[n].view for n in values], which, dim)
-        first = own[values[0]].view
-        if of_class is not None and all(
-            _alike(own[n].view, first, of_class, dim) for n in values
-        ):
-            return _of_one_class(machine, own, which, values, of_class, dim, shape)
+        views = [own[n].view for n in values]
+        for of_class in _possible(views, which, dim):
+            if all(_alike(view, views[0], of_class, dim) for view in views):
+                try:
+                    return _of_one_class(
+                        machine, own, which, values, of_class, dim, shape
+                    )
+                except Unreadable:
+                    continue
     return _of_several(machine, pieces, which, used, dim, shape)
+
+
+def _possible(views: Sequence[View], which: Rows, dim: int | None) -> Iterator[int]:
+    """Dimensions of their class that values may differ along, the likeliest first."""
+    if len({view.node for view in views}) > 1:
+        return
+    likely = _common(views, which, dim)
+    if likely is not None:
+        yield likely
+    for of_class in class_dims(views[0].layout):
+        along_dim = [
+            {} if dim is None else dims_held(v.layout.local[dim]) for v in views
+        ]
+        if of_class != likely and all({*held} <= {of_class} for held in along_dim):
+            yield of_class
 
 
 def _all_alike(views: Sequence[View], which: Rows, dim: int | None) -> View | None:
@@ -170,13 +188,12 @@ def _along_one(classes: Classes, view: View, dim: int | None, at: Rows) -> Joine
 
 def _common(views: Sequence[View], which: Rows, dim: int | None) -> int | None:
     """The dimension of their class that values differ along, if they may be of one."""
-    if len({view.node for view in views}) > 1:
-        return None
     found = {along(view.layout, dim) for view in views} - {None}
     if len(found) == 1:
         return found.pop()
     if found:
         return None
+    pinned = set.intersection(*(_pinned(view.layout) for view in views))
     possible = set.intersection(*(_loose(view.layout, dim) for view in views))
     axes = [a for a in range(len(views[0].layout.axes)) if which.shape[a] > 1]
     tiled = {
@@ -184,7 +201,15 @@ def _common(views: Sequence[View], which: Rows, dim: int | None) -> int | None:
     }
     if tiled or (dim is None and possible):
         return min(tiled or possible)
+    if len(pinned) == 1:
+        return pinned.pop()
     return min(possible) if len(possible) == 1 else None
+
+
+def _pinned(layout: DigitLayout) -> set[int]:
+    """Dimensions of the class that are read at one row."""
+    held = [dims_held(items) for items in (*layout.local, *layout.axes)]
+    return {dim for dim, _ in layout.tables} - set().union(*held)
 
 
 def _loose(layout: DigitLayout, dim: int | None) -> set[int]:
@@ -316,7 +341,7 @@ def _of_several(
     of_class = [_along(machine, piece.view, dim) for piece in chosen]
     rank = len(shape) - len(chosen[0].view.layout.axes)
     stripped = [
-        _spread(_stripped(p.view.layout, k, dim), dim, shape)
+        _spread(_stripped(_wide(machine, p.view, shape), k, dim), dim, shape)
         for p, k in zip(chosen, of_class, strict=True)
     ]
     labels = tuple(range(rank))
@@ -348,7 +373,18 @@ def _along(machine: Machine, view: View, dim: int | None) -> int | None:
     """The dimension of a class that its rows are of; of numbers, that of themselves."""
     if is_number(machine, view):
         return None
-    return 0 if _are_numbers(machine, view) else along(view.layout, dim)
+    if _are_numbers(machine, view):
+        return 0
+    found, pinned = along(view.layout, dim), _pinned(view.layout)
+    return pinned.pop() if found is None and len(pinned) == 1 else found
+
+
+def _wide(machine: Machine, view: View, shape: Sequence[int]) -> DigitLayout:
+    """A layout, that of a number in the shape of all."""
+    if not is_number(machine, view):
+        return view.layout
+    local = shape[len(view.layout.axes) :]
+    return view.layout.with_local(repeated(size) for size in local)
 
 
 def _spread(layout: DigitLayout, dim: int | None, shape: Sequence[int]) -> DigitLayout:

@@ -9,7 +9,7 @@ from partir.ir.core import Op
 from partir.ir.types import TensorType, tensor
 from partir.verify.align import Equation
 from partir.verify.components import components, show, tied
-from partir.verify.layout import Unreadable, View
+from partir.verify.layout import Unreadable, View, repeated
 from partir.verify.machine import Machine, handler
 from partir.verify.monoids import OPS, monoid_of
 from partir.verify.pins import settled
@@ -61,6 +61,13 @@ def reduced(
 @handler("reduce")
 def _reduce(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
     signature = op.signature
+    if 0 in signature.operands[0].shape:  # of nothing: what it starts from
+        return [
+            View(start.node, start.layout.with_local(map(repeated, type_.shape)))
+            for start, type_ in zip(
+                views[len(views) // 2 :], signature.results, strict=True
+            )
+        ]
     monoid = monoid_of(signature.lambdas[0]) if len(views) == 2 else None
     if monoid is None:
         return machine.by_equation(op, views)

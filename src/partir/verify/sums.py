@@ -63,13 +63,22 @@ def reduce(classes: Classes, what: Reduction) -> Made:
     term = classes.terms[what.node]
     if term.kind in (AT, PICKED):
         within = _INSIDE[term.kind](classes, term, what)
-        if within is not None:
+        if within is not None and not _counts_bags(term, what):
+            return within
+        if within is not None and _rows_in_source(classes, within):
             return within
     if (alone := single(classes, what)) is not None:
         return alone
     if any((rows < GARBAGE).any() for rows in what.rows.values()):
         return _plain(classes, term, what)
     return _of_term(classes, term, what)
+
+
+def _counts_bags(term: ClassTerm, what: Reduction) -> bool:
+    """Whether a reduction runs over rows that are counted, such as bags."""
+    return term.kind == PICKED and any(
+        what.used & {*what.dims[dim]} for dim, _ in term.attrs
+    )
 
 
 def _of_term(classes: Classes, term: ClassTerm, what: Reduction) -> Made:
@@ -115,7 +124,8 @@ def _inside_picks(classes: Classes, term: ClassTerm, what: Reduction) -> Made | 
     """A class some of whose rows are counted: what they are rows of, reduced."""
     (ref,), picks = term.refs, dict(term.attrs)
     bound = [dim for dim in picks if what.used & {*what.dims[dim]}]
-    if any(len(what.dims[dim]) > 1 for dim in bound):
+    own = classes.terms[ref.node].dims
+    if any(len(what.dims[dim]) > 1 or own[dim] != BAG for dim in bound):
         return None
     names = {dim: ("picked", what.node, dim) for dim in picks if dim not in bound}
     dims = tuple(
@@ -123,7 +133,7 @@ def _inside_picks(classes: Classes, term: ClassTerm, what: Reduction) -> Made | 
     )
     sizes, rows = dict(what.sizes), dict(what.rows)
     for dim in picks:
-        sizes[dims[dim][0]] = classes.terms[ref.node].dims[dim]
+        sizes[dims[dim][0]] = own[dim]
     for dim in bound:
         (variable,) = what.dims[dim]
         held = rows.get(variable, np.arange(term.dims[dim])[None])
@@ -150,6 +160,15 @@ def in_source(classes: Classes, made: Made) -> bool:
     return classes.in_source(made.node) and all(
         map(classes.rows.in_source, made.rows.values())
     )
+
+
+def _rows_in_source(classes: Classes, made: Made) -> bool:
+    """Whether the source has what rows are of, and these rows; the source has not."""
+    node = made.node
+    while classes.terms[node].kind in (AT, PICKED):
+        node = classes.terms[node].refs[0].node
+    found = classes.source is not None and in_source(classes, made._replace(node=node))
+    return found
 
 
 def is_zero(classes: Classes, node: int) -> bool:
