@@ -224,6 +224,31 @@ def test_is_not_proved(name: str) -> None:
         assert not prove(program, source, mesh, tiled, [whole]).not_proved
 
 
+def sent(pairs: str) -> str:
+    """The first row of two, from a device to another."""
+    body = f"""%n = stablehlo.negate %x : tensor<1x4xf64>
+  %c = stablehlo.concatenate %x, %n, dim = 0
+      : (tensor<1x4xf64>, tensor<1x4xf64>) -> tensor<2x4xf64>
+  %p = "stablehlo.collective_permute"(%c) {{
+      source_target_pairs = dense<{pairs}> : tensor<{pairs.count("],") + 1}x2xi64>,
+      channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>}}
+      : (tensor<2x4xf64>) -> tensor<2x4xf64>
+  %s = stablehlo.slice %p [0:1, 0:4] : (tensor<2x4xf64>) -> tensor<1x4xf64>
+  %r = stablehlo.negate %s : tensor<1x4xf64>"""
+    return main("1x4xf64", "1x4xf64", body)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize(
+    ("pairs", "proved"), [("[[0, 1], [1, 0]]", True), ("[[0, 1]]", False)]
+)
+def test_a_device_that_receives_nothing_has_nothing(pairs: str, proved: bool) -> None:
+    negate = "%r = stablehlo.negate %x : tensor<1x4xf64>"
+    source = partir.load(main("1x4xf64", "1x4xf64", negate))
+    made = prove(source, sent(pairs), TWO, [((), ())], [((), ())])
+    assert bool(made.proved) is proved
+
+
 def gathered(mesh: str) -> str:
     """A gather over the axis x, in groups by the axes of a mesh."""
     body = f"""%r = "stablehlo.all_gather"(%x) {{all_gather_dim = 0 : i64,

@@ -428,6 +428,8 @@ def split(machine: Machine, view: View) -> View:
     if len(keys) > 1 or len(valid) < rows[rows != GARBAGE].size:
         return view
     node, of_class, *flat = keys.pop()
+    if of_class < 0 and (rows == GARBAGE).any():
+        return view  # without rows of its own, no place could say what is not known
     return _unwrapped(machine, view, node, of_class, flat, rows)
 
 
