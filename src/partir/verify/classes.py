@@ -46,6 +46,7 @@ class Classes:
         self.rows = MadeRows()
         self.numbers: dict[int, np.ndarray | None] = {}  # known ones, by class
         self.counts: dict[tuple[int, str], list[int]] = {}  # in the source, by step
+        self.joined: dict[int, set[int | None]] = {}  # along what the source joins
         self.forms: dict[int, list[Any]] = {}  # in which the source reads a class
         self.source: int | None = None  # how many of them the source has
 

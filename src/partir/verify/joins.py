@@ -120,7 +120,7 @@ def joined(
         return View(alike.node, rebuilt(alike.layout, {}, shape, {}))
     for own in _forms(classes, pieces, values):
         views = [own[n].view for n in values]
-        for of_class in _possible(views, which, dim):
+        for of_class in _possible(classes, views, which, dim):
             if all(_alike(view, views[0], of_class, dim) for view in views):
                 try:
                     return _of_one_class(
@@ -131,13 +131,18 @@ def joined(
     return _of_several(machine, pieces, which, used, dim, shape)
 
 
-def _possible(views: Sequence[View], which: Rows, dim: int | None) -> Iterator[int]:
+def _possible(
+    classes: Classes, views: Sequence[View], which: Rows, dim: int | None
+) -> Iterator[int]:
     """Dimensions of their class that values may differ along, the likeliest first."""
     if len({view.node for view in views}) > 1:
         return
     likely = _common(views, which, dim)
-    if likely is not None:
+    known = classes.joined.get(views[0].node, ())
+    if likely is not None and (likely in known or None not in known):
         yield likely
+    if all(view == views[0] for view in views):
+        return
     for of_class in class_dims(views[0].layout):
         along_dim = [
             {} if dim is None else dims_held(v.layout.local[dim]) for v in views
@@ -277,6 +282,8 @@ def _of_one_class(
     shape: Sequence[int],
 ) -> View:
     first = pieces[values[0]].view
+    if machine.classes.source is None:
+        machine.classes.joined.setdefault(first.node, set()).add(of_class)
     made: Rows = np.full((1,) * which.ndim, GARBAGE, np.int64)
     for number, piece in enumerate(pieces):
         if number in values:
@@ -339,6 +346,9 @@ def _of_several(
     """Rows of different classes."""
     chosen = [pieces[n] for n in used]
     of_class = [_along(machine, piece.view, dim) for piece in chosen]
+    if machine.classes.source is None:
+        for piece, own in zip(chosen, of_class, strict=True):
+            machine.classes.joined.setdefault(piece.view.node, set()).add(own)
     rank = len(shape) - len(chosen[0].view.layout.axes)
     stripped = [
         _spread(_stripped(_wide(machine, p.view, shape), k, dim), dim, shape)

@@ -181,13 +181,16 @@ class MadeRows:
         if self.source is None:
             return self._picked(rows, distinct)
         possible = {n for row in distinct for n in self._tables_of.get(int(row), ())}
-        fits: list[tuple[bool, int]] = []
+        fits: list[tuple[bool, bool, int, int]] = []
         for number in sorted(possible):
             table = self._tables[number]
             common = int(np.isin(distinct, table).sum())
-            if common in (distinct.size, table.size):
-                fits.append((common != distinct.size or common != table.size, number))
-        return min(fits)[1] if fits else None
+            if common == distinct.size or (
+                common == table.size and 2 * common > distinct.size
+            ):
+                lost, more = common < distinct.size, common < table.size
+                fits.append((lost or more, lost, -common, number))
+        return min(fits)[-1] if fits else None
 
     def _picked(self, rows: Rows, distinct: Rows) -> int:
         flat = rows[rows >= 0]
