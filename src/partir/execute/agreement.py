@@ -21,10 +21,11 @@ _LOCATIONS = re.compile(r"^#loc.*$| loc\(#loc\d+\)", re.MULTILINE)
 def require_agreement(plan: CallPlan, mesh: jax.sharding.Mesh) -> None:
     """Compare fingerprints of the device-local program among all processes.
 
-    Nothing is compared if the mesh leaves out some of them: those would not answer.
+    Nothing is compared if the mesh leaves out some of them: those would not answer. Nor
+    if it has devices of more processes than there are, to compile for.
     """
-    processes = {device.process_index for device in mesh.devices.flat}
-    if len(processes) < 2 or len(processes) < jax.process_count():
+    processes = _processes(mesh.devices)
+    if not can_post() or not _are_all(processes):
         return
     with Attempt.at(f"running {plan.name}") as attempt:
         prints = attempt.exchanged(fingerprint(plan), sorted(processes), patient=False)
@@ -65,8 +66,11 @@ def spans_all(mesh: Mesh, devices: Any) -> bool:
     given = getattr(devices, "devices", devices)
     if given is None:
         return jax.process_count() > 1 and mesh.size == len(jax.devices())
-    processes = {device.process_index for device in np.ravel(np.asarray(given))}
-    return len(processes) > 1 and len(processes) == jax.process_count()
+    return _are_all(_processes(given))
+
+
+def _processes(devices: Any) -> set[int]:
+    return {device.process_index for device in np.ravel(np.asarray(devices))}
 
 
 def fingerprint(plan: CallPlan) -> bytes:
@@ -74,3 +78,7 @@ def fingerprint(plan: CallPlan) -> bytes:
     program = _LOCATIONS.sub("", plan.module.text)
     layouts = repr((plan.in_specs, plan.out_specs))
     return hashlib.sha256(f"{program}\n{layouts}".encode()).digest()
+
+
+def _are_all(processes: set[int]) -> bool:
+    return len(processes) > 1 and len(processes) == int(jax.process_count())
