@@ -2,6 +2,7 @@
 
     python -m benchmarks.compilers PLATFORM [--models MLP,transformer]
         [--schedules BP+MP,BP+MP+Z3] [--layers 2] [--topology v5e:2x4] [--write]
+        [--keep FOLDER] [--kept-only]
 
 PLATFORM is cpu, tpu or gpu. No accelerator is needed: libtpu and XLA's CUDA plugin
 compile for devices that are not there (`make bench-tpu`, `make bench-gpu` make an
@@ -11,6 +12,9 @@ final program with loops multiplied, bytes sent, copies, cycles as the compiler 
 estimates them, and the time to compile.
 
 ``--write`` puts the table into ``benchmarks/results``, with versions and date.
+``--keep`` keeps figures and final texts in a folder, by what was compiled: a run that
+was stopped goes on where it was. With ``--kept-only`` nothing more is compiled, and the
+page names what is missing.
 """
 
 from __future__ import annotations
@@ -19,8 +23,8 @@ import argparse
 import datetime
 import importlib.metadata
 import os
+import statistics
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +41,7 @@ import jax  # noqa: E402
 from jax.experimental import topologies  # noqa: E402
 
 import partir  # noqa: E402
-from benchmarks.compiled_text import CompiledText  # noqa: E402
+from benchmarks.compiled import Compiler, Made  # noqa: E402
 from benchmarks.models import mlp, scanned, schedules, stacked, transformer  # noqa: E402
 from benchmarks.models.experts import MODELS  # noqa: E402
 
@@ -123,43 +127,6 @@ def case_of(name: str, layers: int) -> Case:
 
 
 @dataclass(frozen=True)
-class Made:
-    """Figures of one compiled program."""
-
-    memory: int
-    temporaries: int
-    collectives: dict[str, int]
-    bytes_sent: float
-    copies: int
-    cycles: int
-    seconds: float
-
-    @classmethod
-    def of(cls, lowered: Any, options: dict[str, Any] | None) -> Made:
-        """Compile, and read what came of it."""
-        start = time.perf_counter()
-        compiled = lowered.compile(options)
-        seconds = time.perf_counter() - start
-        text = CompiledText(compiled.as_text())
-        return cls(
-            memory_bytes(compiled),
-            compiled.memory_analysis().temp_size_in_bytes,
-            text.collectives,
-            text.bytes_sent,
-            text.copies,
-            text.cycles,
-            seconds,
-        )
-
-
-def memory_bytes(compiled: Any) -> int:
-    """Arguments, temporaries, and results that take no argument's place."""
-    stats = compiled.memory_analysis()
-    results = stats.output_size_in_bytes - stats.alias_size_in_bytes
-    return int(stats.argument_size_in_bytes + results + stats.temp_size_in_bytes)
-
-
-@dataclass(frozen=True)
 class Row:
     """Both programs for one model and schedule, and what the simulator says."""
 
@@ -185,13 +152,18 @@ def devices_of(platform: str, topology: str, axes: Mapping[str, int] = AXES) -> 
     ).devices
 
 
-def measure(name: str, args: argparse.Namespace) -> Iterator[Row]:
-    """All wanted schedules of one model."""
-    case, options = case_of(name, args.layers), None
+def compiler_of(args: argparse.Namespace) -> Compiler:
+    """The compiler that was asked for; it keeps what it makes if that was."""
+    target = f"{args.platform} {args.topology} {AXES} {_versions(args.platform)}"
+    options = _GPU_OPTIONS if args.platform == "gpu" else None
+    return Compiler(target, options, args.keep, args.kept_only)
+
+
+def measure(name: str, args: argparse.Namespace) -> Iterator[Row | str]:
+    """All wanted schedules of one model; of what is not to be compiled, its name."""
+    case = case_of(name, args.layers)
     device = DEVICES[args.topology.split(":")[0]]
-    mesh = devices_of(args.platform, args.topology)
-    if args.platform == "gpu":
-        options = _GPU_OPTIONS
+    mesh, compiler = devices_of(args.platform, args.topology), compiler_of(args)
     for schedule in args.schedules:
         if schedule not in case.schedules:
             continue
@@ -211,8 +183,13 @@ def measure(name: str, args: argparse.Namespace) -> Iterator[Row]:
             donate_argnums=case.donate,
         )
         both = done.compile().lower(*case.args), theirs.lower(*case.args)
-        made = [Made.of(lowered, options) for lowered in both]
-        yield Row(name, schedule, done.estimate.peak_bytes, *made)
+        made = [compiler.made(lowered) for lowered in both]
+        if made[0] is None or made[1] is None:
+            yield f"{name} {schedule}"
+            continue
+        row = Row(name, schedule, done.estimate.peak_bytes, made[0], made[1])
+        print(*_cells(row), sep=" | ", file=sys.stderr, flush=True)
+        yield row
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -264,22 +241,46 @@ _ORDER = (
 )
 
 
-def page(args: argparse.Namespace, rows: Sequence[Row]) -> str:
+def _versions(platform: str) -> str:
+    names = ["jax", "jaxlib", {"tpu": "libtpu", "gpu": "jax-cuda12-pjrt"}.get(platform)]
+    return ", ".join(f"{n} {importlib.metadata.version(n)}" for n in names if n)
+
+
+def means(rows: Sequence[Row]) -> str:
+    """Ours beside Shardy's in the geometric mean, and the worst pair."""
+    figures: dict[str, Callable[[Made], float]] = {
+        "memory": lambda m: m.memory,
+        "bytes sent": lambda m: m.bytes_sent,
+        "cycles": lambda m: m.cycles,
+    }
+    lines = ["| | geometric mean | worst pair |", "|---|---|---|"]
+    for name, figure in figures.items():
+        if not all(figure(row.theirs) for row in rows):
+            continue
+        ratios = [figure(row.ours) / figure(row.theirs) for row in rows]
+        worst = max(range(len(rows)), key=ratios.__getitem__)
+        where = f"{rows[worst].model} {rows[worst].schedule}"
+        mean = statistics.geometric_mean(ratios)
+        lines.append(f"| {name} | {mean:.2f}x | {ratios[worst]:.2f}x, {where} |")
+    return "\n".join(lines)
+
+
+def page(
+    args: argparse.Namespace, rows: Sequence[Row], missing: Sequence[str] = ()
+) -> str:
     """The table with how it was made."""
-    names = ("jax", "jaxlib", {"tpu": "libtpu", "gpu": "jax-cuda12-pjrt"})
-    found = [n if isinstance(n, str) else n.get(args.platform, "") for n in names]
-    versions = ", ".join(f"{n} {importlib.metadata.version(n)}" for n in found if n)
     command = f"python -m benchmarks.compilers {' '.join(sys.argv[1:])}"
+    absent = f"\nNot compiled: {'; '.join(missing)}.\n" if missing else ""
     return (
         f"# Compiled for {args.platform} {args.topology}\n\n"
         "| | |\n|---|---|\n"
         f"| command | `{command}` |\n"
         f"| date | {datetime.date.today()} |\n"
-        f"| versions | {versions} |\n"
+        f"| versions | {_versions(args.platform)} |\n"
         "| machine | any: nothing is run; compile times are of this one |\n\n"
         f"Mesh `{partir.Mesh(AXES)}`, {args.layers} layers. Ours / Shardy's; "
         "*predicted* is the simulator's error on our memory.\n\n"
-        f"{table(rows)}\n"
+        f"{table(rows)}\n\n{means(rows)}\n{absent}"
     )
 
 
@@ -292,11 +293,14 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--topology", default=None)
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--keep", type=Path, help="a folder for what was compiled")
+    parser.add_argument("--kept-only", action="store_true")
     args = parser.parse_args()
     args.topology = args.topology or TOPOLOGIES[args.platform]
     args.schedules = args.schedules.split(",")
-    rows = [row for name in args.models.split(";") for row in measure(name, args)]
-    text = page(args, rows)
+    found = [one for name in args.models.split(";") for one in measure(name, args)]
+    rows = [one for one in found if isinstance(one, Row)]
+    text = page(args, rows, [one for one in found if isinstance(one, str)])
     print(text)
     if args.write:
         RESULTS.mkdir(exist_ok=True)

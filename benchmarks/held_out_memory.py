@@ -28,7 +28,8 @@ import transformers as hf
 from jax import Array
 
 import partir
-from benchmarks.compilers import DEVICES, RESULTS, devices_of, memory_bytes
+from benchmarks.compiled import memory_bytes
+from benchmarks.compilers import DEVICES, RESULTS, devices_of
 from benchmarks.models.schedules import matrices
 from benchmarks.models.training import train_with, training_state
 
