@@ -38,6 +38,7 @@ from partir.spmd.opaque_functions import MakeText
 from partir.spmd.outer_tiles import is_inner, joined, parted
 from partir.spmd.padding import cut_tiles, pad_tiles
 from partir.spmd.prepare import prepared
+from partir.spmd.product_order import product_order
 from partir.spmd.program import (
     EXCHANGE,
     SLICE,
@@ -54,6 +55,7 @@ from partir.spmd.wire_types import carried, restored
 # number of every dense group, which then takes longer than all the rest. Dense ones
 # are older and every back end reads them.
 DENSE_LIMIT = 1024
+_BARRIER = "stablehlo.optimization_barrier"
 
 
 @collection_paused
@@ -87,6 +89,8 @@ class _Exporter(TextEmitter):
         # What a tied gather waited for, as the barrier hands it on, by its result.
         self._waited: dict[int, tuple[int, Ssa]] = {}
         self._prologue: list[str] = []
+        self._waits = product_order(program) if policy.orders_products else {}
+        self._loops = 0  # that what is being written stands in
 
     def run(self) -> str:
         body = self.program.body
@@ -113,7 +117,7 @@ class _Exporter(TextEmitter):
 
     def compute(self, op: Compute) -> None:
         self.at(self.program.program.ops[op.node].location)
-        operands = self._operands(op)
+        operands = self._waiting(op, self._operands(op))
         splats = [self.program.splats.get(v) for v in op.operands]
         if runs_once(op.nest.signature):
             made = self.on_first_device(op.nest, operands)
@@ -129,6 +133,16 @@ class _Exporter(TextEmitter):
             own = dict(waited[v] for v in op.operands if v in waited)
             found = [own.get(v, env[v]) for v in op.operands]
         return found
+
+    def _waiting(self, op: Compute | Control, operands: list[Ssa]) -> list[Ssa]:
+        """What an op reads, one of them behind a barrier if the op is to wait."""
+        wait = self._waits.get(op.results[0]) if op.results else None
+        if wait is None:
+            return operands
+        all_ = [operands[wait.position], *(self.env[v] for v in wait.values)]
+        made = list(operands)
+        made[wait.position] = self.op(_BARRIER, all_, [ssa.type for ssa in all_])[0]
+        return made
 
     def on_first_device(self, nest: Nest, operands: Sequence[Ssa]) -> tuple[Ssa, ...]:
         """The op on one device; zeros on the others, which a collective fills in."""
@@ -154,9 +168,11 @@ class _Exporter(TextEmitter):
     def control(self, op: Control) -> None:
         source = self.program.program.ops[op.node]
         self.at(source.location)
+        self._loops += op.trips != 1
         regions = [self.block(block) for block in op.blocks]
+        self._loops -= op.trips != 1
         types = [self.program.types[v] for v in op.results]
-        operands = [self.env[v] for v in op.operands]
+        operands = self._waiting(op, [self.env[v] for v in op.operands])
         attrs = source.signature.attrs
         made = self.op(source.kind, operands, types, attrs, regions=regions)
         self.env.update(zip(op.results, made, strict=True))
@@ -217,8 +233,7 @@ class _Exporter(TextEmitter):
         operand, type_ = self.env[op.operand], self.program.types[op.result]
         if op.after >= 0:
             both = (operand, self.env[op.after])
-            kind = "stablehlo.optimization_barrier"
-            operand, waited = self.op(kind, both, [ssa.type for ssa in both])
+            operand, waited = self.op(_BARRIER, both, [ssa.type for ssa in both])
             if self.policy.reads_through:
                 self._waited[op.result] = op.after, waited
         emit = {
@@ -233,7 +248,10 @@ class _Exporter(TextEmitter):
         if op.kind != SLICE:
             operand = carried(self, operand, op.monoid)
         made = emit(op, operand, tensor(type_.shape, operand.type.dtype))
-        self.env[op.result] = restored(self, made, type_.dtype, op.monoid)
+        made = restored(self, made, type_.dtype, op.monoid)
+        if op.kind == "reduce_scatter" and self._loops and self.policy.holds_scatters:
+            (made,) = self.op(_BARRIER, (made,), (made.type,))
+        self.env[op.result] = made
 
     def _all_slice(self, op: Collective, operand: Ssa, type_: TensorType) -> Ssa:
         if op.window is not None:

@@ -1,0 +1,140 @@
+"""Products that free memory come before the next one that takes it.
+
+A weight's gradient frees the activations that it is made of, but nothing needs it soon.
+Compilers that mind time first keep such products for later, to run while something is
+sent, or behind the whole backward pass: the activations of several layers are then in
+memory at once. So the next product with a weight waits for it, if it is not one whose
+result is sent: what is sent then still has something to run beside it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeGuard
+
+from partir.rules.identities import WAITING, cites
+from partir.rules.traits import Role, role_of
+from partir.spmd.program import Block, Collective, Compute, Control, SpmdOp, SpmdProgram
+from partir.spmd.sweep import reads_of
+
+_LIGHT = (Role.CHEAP, Role.VIEW)
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """An op's operand, by position, that waits for values."""
+
+    position: int
+    values: tuple[int, ...]
+
+
+@cites(WAITING)
+def product_order(program: SpmdProgram) -> dict[int, Wait]:
+    """What waits in every block, by the first result of the op that does.
+
+    rewrite:
+        %dw = dot %h %dy ; %dh = dot %dy %w
+        ->
+        %dw = dot %h %dy ; %1 = %w after %dw ; %dh = dot %dy %1
+    """
+    blocks = [program.body]
+    for op, _ in program.walk():
+        blocks += op.blocks if isinstance(op, Control) else ()
+    return {
+        value: wait for block in blocks for value, wait in _Order(program, block).run()
+    }
+
+
+class _Order:
+    """The products of one block."""
+
+    def __init__(self, program: SpmdProgram, block: Block) -> None:
+        self.types, self.splats, self.ops = program.types, program.splats, block.ops
+        self.last: dict[int, int] = dict.fromkeys(block.results, len(block.ops))
+        self.readers: defaultdict[int, list[SpmdOp]] = defaultdict(list)
+        for place, op in enumerate(block.ops):
+            for value in reads_of(op):
+                self.last[value] = max(place, self.last.get(value, 0))
+                self.readers[value].append(op)
+        self.above: dict[int, int] = {}  # products that come before a value, as bits
+        self.activations: set[int] = set()  # values made of products
+
+    def run(self) -> Iterator[tuple[int, Wait]]:
+        free: list[tuple[int, Compute]] = []  # products that nothing waits for yet
+        count = 0
+        for place, op in enumerate(self.ops):
+            above = 0
+            for value in reads_of(op):
+                above |= self.above.get(value, 0)
+            position = self._weight(op) if self._takes(op, place) else None
+            if position is not None:
+                free = [one for one in free if not above >> one[0] & 1]
+                waited = [one for one in free if self._frees(one[1], place)]
+                free = [one for one in free if one not in waited]
+                if waited:
+                    values = tuple(self._made(product) for _, product in waited)
+                    yield op.results[0], Wait(position, values)
+            if _is_product(op):
+                free.append((count, op))
+                above |= 1 << count
+                count += 1
+            self._record(op, above)
+
+    def _record(self, op: SpmdOp, above: int) -> None:
+        self.above.update(dict.fromkeys(op.results, above))
+        read = {op.operand} if isinstance(op, Collective) else set(reads_of(op))
+        if _is_product(op) or not self.activations.isdisjoint(read):
+            self.activations.update(op.results)
+
+    def _weight(self, op: SpmdOp) -> int | None:
+        """The smallest operand that is in memory, made of no product."""
+        size = {
+            position: self.types[value].bytes
+            for position, value in enumerate(op.operands)
+            if value not in self.splats
+            and len(self.types[value].shape) > 1
+            and (_is_loop(op) or value not in self.activations)
+        }
+        return min(size, key=size.__getitem__, default=None)
+
+    def _takes(self, op: SpmdOp, place: int) -> bool:
+        """Whether it is a loop, or a product that is not sent and frees less."""
+        if not _is_product(op):
+            return _is_loop(op)
+        return not self._is_sent(op) and not self._frees(op, place + 1)
+
+    def _frees(self, product: Compute, place: int) -> bool:
+        """Whether of what it reads more than it makes is not read from here on."""
+        gone = [v for v in product.operands if self.last[v] < place and v in self.above]
+        made = self.types[product.results[0]].bytes
+        return sum(self.types[v].bytes for v in gone) > made
+
+    def _is_sent(self, op: Compute) -> bool:
+        """Whether a product's result goes to other devices."""
+        return any(isinstance(r, Collective) for r in self.readers[self._made(op)])
+
+    def _made(self, product: Compute) -> int:
+        """A product's result as it is sent; else as it is made."""
+        value = product.results[0]
+        while len(self.readers[value]) == 1:
+            (reader,) = self.readers[value]
+            if isinstance(reader, Collective):
+                return value
+            if not isinstance(reader, Compute) or len(reader.operands) != 1:
+                break
+            if role_of(reader.nest) not in _LIGHT or len(reader.results) != 1:
+                break
+            value = reader.results[0]
+        return product.results[0]
+
+
+def _is_product(op: SpmdOp) -> TypeGuard[Compute]:
+    if not isinstance(op, Compute) or len(op.results) != 1 or len(op.operands) < 2:
+        return False
+    return role_of(op.nest) is Role.OPAQUE
+
+
+def _is_loop(op: SpmdOp) -> bool:
+    return isinstance(op, Control) and bool(op.blocks) and op.trips != 1

@@ -1,0 +1,108 @@
+"""Products that free memory come before the next that takes it, on accelerators."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax import Array, lax
+
+import partir
+from tests.explain.programs import f32
+
+BP = partir.ManualPartition({"x": 0}, axis="B", name="BP")
+MP = partir.ManualPartition({"up": 1, "down": 0}, axis="M", name="MP")
+Z2 = partir.ManualPartition({}, axis="B", name="Z2", outputs={"**": 1})
+
+
+def layers(up: Array, down: Array, x: Array) -> Array:
+    for _ in range(2):
+        x, _ = layer(x, (up, down))
+    return jnp.sum(x**2)
+
+
+def layer(x: Array, weights: tuple[Array, Array]) -> tuple[Array, None]:
+    return jax.nn.relu(x @ weights[0]) @ weights[1], None
+
+
+def scanned(up: Array, down: Array, x: Array) -> Array:
+    return jnp.sum(lax.scan(layer, x, (up, down))[0] ** 2)
+
+
+def written(loss: Any, rows: int, *tactics: Any, device: str) -> str:
+    """The text of a training step's gradients, which is proved."""
+    stack = (4,) if loss is not layers else ()
+    args = f32(*stack, 8, 32), f32(*stack, 32, 8), f32(rows, 8)
+    gradients = jax.grad(loss, argnums=(0, 1))
+    axes = {"B": 4, "M": 2}
+    done = partir.partition(gradients, axes, tactics, args=args, device=device)
+    assert done.verify().proved
+    text: str = done.stablehlo()
+    return text
+
+
+def waiting(text: str) -> list[str]:
+    """Of each op that a barrier's first result goes to: its kind and what it waits for.
+
+    What is waited for is shown by the kind of the op that makes it.
+    """
+    kinds = dict(re.findall(r'^ *(%\w+)(?::\d+)? = "?stablehlo\.(\w+)', text, re.M))
+    found = []
+    barrier = r'(%\w+):\d+ = "?stablehlo\.optimization_barrier"?\(?(.*?)\)? [:<{]'
+    for name, operands in re.findall(barrier, text):
+        reader = re.search(rf'"?stablehlo\.(\w+)"?.*{name}#0', text)
+        assert reader is not None
+        awaited = [kinds.get(v, "argument") for v in re.findall(r"%\w+", operands)[1:]]
+        found.append(f"{reader[1]} after {' '.join(awaited)}")
+    return found
+
+
+@pytest.mark.identity("waiting")
+@pytest.mark.parametrize("device", ["h100", "tpu_v5e"])
+def test_a_product_waits_for_gradients_that_free_activations(device: str) -> None:
+    text = written(layers, 1024, BP, device=device)
+    assert waiting(text)[0] == "dot_general after dot_general"
+    assert "optimization_barrier" not in written(layers, 1024, BP, device="cpu")
+
+
+def test_gradients_that_are_larger_than_activations_wait_for_nothing() -> None:
+    assert waiting(written(layers, 8, BP, device="h100")) == []
+
+
+def test_a_product_that_is_sent_does_not_wait() -> None:
+    text = written(layers, 1024, BP, MP, device="h100")
+    for line in text.splitlines():
+        if "all_reduce" in line:
+            (sent,) = re.findall(r"all_reduce\"?\((%\w+)\)", line)
+            made = re.search(rf"{sent} = .*", text)
+            assert made is not None
+            assert "#0" not in made[0]
+    assert waiting(text)
+
+
+def test_a_loop_waits_for_gradients_before_it() -> None:
+    def headed(up: Array, down: Array, x: Array) -> Array:
+        made = lax.scan(layer, x, (up, down))[0]
+        return jnp.sum(jnp.tanh(made @ up[0]) ** 2)
+
+    text = written(headed, 1024, BP, device="h100")
+    assert "while after dot_general" in waiting(text)
+
+
+def test_what_is_scattered_in_a_loop_is_held_for_gpus() -> None:
+    texts = {
+        device: written(scanned, 8, BP, Z2, device=device)
+        for device in ("h100", "tpu_v5e")
+    }
+    held = {}
+    for device, text in texts.items():
+        scatters = re.findall(r'(%\w+) = "?stablehlo\.reduce_scatter', text)
+        assert scatters
+        held[device] = [
+            bool(re.search(rf"optimization_barrier\"?\(?{s}\b", text)) for s in scatters
+        ]
+    assert all(held["h100"])
+    assert not any(held["tpu_v5e"])
