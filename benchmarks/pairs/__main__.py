@@ -2,7 +2,8 @@
 
     python -m benchmarks.pairs [--only TEXT] [--rounds 9] [--write] [--json FILE]
 
-48 pairs of a model and a schedule (`cases.py`), on eight virtual CPU devices. All
+48 pairs of a model and a schedule (`cases.py`), and twelve with weights that rest, on
+eight virtual CPU devices. All
 three get the same function and the same shardings of arguments and results. Calls take
 turns; a step's time is the best of nine. *Noise* is the same ratio for one and the same
 program (Shardy's) against itself. Bytes are those that one device sends, read off the
@@ -27,7 +28,7 @@ os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAG}".strip()
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # XLA warns of GSPMD at length
 
-from benchmarks.pairs.cases import PAIRS  # noqa: E402
+from benchmarks.pairs.cases import PAIRS, RESTING  # noqa: E402
 from benchmarks.pairs.measure import Row, measure  # noqa: E402
 from benchmarks.pairs.page import page, short  # noqa: E402
 from benchmarks.results_page import RESULTS  # noqa: E402
@@ -43,7 +44,7 @@ def main() -> int:
     options = parser.parse_args()
     rows = kept(options.json)
     done = {row.pair for row in rows}
-    for pair in PAIRS:
+    for pair in (*PAIRS, *RESTING):
         if pair not in done and all(w in str(pair) for w in options.only.split(";")):
             rows.append(measure(pair, options.rounds))
             print(short(rows[-1]), flush=True)

@@ -2,7 +2,8 @@
 
 The list was written down before anything was mended by it; none is left out. In the
 *weights* regime parameters are larger than what the forward pass keeps, in the
-*activations* regime it is the other way round.
+*activations* regime it is the other way round. `RESTING` came later: where weights are
+larger, with one more tactic, which leaves all arguments and results as they are.
 """
 
 from __future__ import annotations
@@ -62,6 +63,9 @@ _STACKED_SEPARATE = partir.ManualPartition(
 )
 
 
+REST = partir.Gathered({"params/**": "rest", "opt_state/**": "rest"}, axis="B")
+
+
 @dataclass(frozen=True)
 class Pair:
     """One program that is partitioned by partir, by Shardy and by GSPMD."""
@@ -79,6 +83,7 @@ class Pair:
         config = MODELS[self.model][self.regime]
         make = _mlp if self.model == "MLP" else _transformer
         step, args, tactics = make(config, self.form)
+        tactics["rest"] = REST
         return step, args, [tactics[name] for name in self.schedule.split("+")]
 
 
@@ -88,6 +93,12 @@ PAIRS = tuple(
     for form in FORMS
     for regime in REGIMES
     for schedule in SCHEDULES
+)
+RESTING = tuple(
+    Pair(model, form, "weights", f"BP+MP+{zero}+rest")
+    for model in MODELS
+    for form in FORMS
+    for zero in ("Z2", "Z3")
 )
 
 
