@@ -12,6 +12,7 @@ import pytest
 from jax import lax
 
 import partir
+from partir.verify.mentions import split_dims
 from partir.verify.rows import (
     BAG,
     DROPPED,
@@ -146,3 +147,38 @@ def test_tables_are_compared_by_content() -> None:
     assert RowTable(rows, 4) == RowTable(rows.copy(), 4)
     assert RowTable(rows, 4) != RowTable(rows, 5)
     assert len({RowTable(rows, 4), RowTable(rows.copy(), 4)}) == 1
+
+
+def lowest(x: jax.Array, i: jax.Array, u: jax.Array) -> jax.Array:
+    return x.at[i].min(u)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_a_minimum_is_scattered_from_tiles(dtype: str) -> None:
+    """What was there counts on the first device alone, what is scattered on its own."""
+    args = (shape(7, dtype=dtype), shape(8, dtype="int32"), shape(8, dtype=dtype))
+    tactic = partir.ManualPartition({"u": 0}, "B")
+    p = partir.partition(lowest, MESH, [tactic], args=args)
+    text = p.stablehlo()
+    assert p.collectives["all_reduce"] == 1
+    assert not p.proof().not_proved
+    everywhere = text.replace("direction EQ>", "direction GE>")  # a minimum: right, too
+    assert not p.proof(everywhere).not_proved
+    nowhere = text.replace("direction EQ>", "direction LT>")
+    assert p.proof(nowhere).not_proved
+    largest = text.replace('"stablehlo.minimum"', '"stablehlo.maximum"', 1)
+    assert p.proof(largest).not_proved
+
+
+def test_rows_of_an_operand_are_told_apart_only_if_they_can_be() -> None:
+    places, devices = np.meshgrid(np.arange(3), np.arange(2), indexing="ij")
+    columns = np.stack([devices, places], -1)
+    split = split_dims((("v",), ("v",)), {"v": columns})
+    assert split is not None
+    assert len(split.bound) == len(split.kept) == 1
+    diagonal = np.stack([devices, (places + devices) % 3], -1)
+    assert split_dims((("v",), ("v",)), {"v": diagonal}) is None
+    twice = np.stack([devices, devices], -1)  # one sum, not two
+    assert split_dims((("v",), ("v",)), {"v": twice}) is None
+    some = np.stack([devices + 1, places], -1)
+    assert split_dims((("v",), ("v",)), {"v": some}) is None

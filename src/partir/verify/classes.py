@@ -48,6 +48,8 @@ class Classes:
         self.counts: dict[tuple[int, str], list[int]] = {}  # in the source, by step
         self.joined: dict[int, set[int | None]] = {}  # along what the source joins
         self.forms: dict[int, list[Any]] = {}  # in which the source reads a class
+        self.contents: dict[tuple[str, int], dict[Any, Any]] = {}  # of the source
+        self.replaced: set[int] = set()  # whose numbers others have, too
         self.source: int | None = None  # how many of them the source has
 
     def of(self, term: ClassTerm) -> int:

@@ -16,7 +16,7 @@ import numpy as np
 from partir.ir.core import Op
 from partir.verify.classes import Classes
 from partir.verify.layout import DigitLayout, View, repeated
-from partir.verify.rows import GARBAGE, OPEN
+from partir.verify.rows import DROPPED, GARBAGE, OPEN, Rows
 from partir.verify.spread import MOST, narrowed, rebuilt, rows_of
 from partir.verify.terms import ClassTerm
 
@@ -91,6 +91,46 @@ def computed(
     return [View(node, rebuilt(plain, {0: rows}, shape, {0: OPEN}))]
 
 
+def number_class(classes: Classes, number: int, dtype: str) -> int:
+    """The class of one integer or truth."""
+    if dtype == "i1":
+        literal = "true" if number else "false"
+        return classes.of(ClassTerm("constant", literal, (), (), (), dtype=dtype))
+    own = number
+    if dtype in TYPES:  # of 64 bits, those that it has
+        own = int(np.array(number % (1 << 64), np.uint64).astype(TYPES[dtype]))
+    return classes.of(ClassTerm("affine", (own, ()), (), (), (), dtype=dtype))
+
+
+def number_of_row(row: int) -> int:
+    """The number that a row of the class of all numbers is."""
+    return row - _ZERO
+
+
+def reduced_rows(monoid: str, dtype: str, rows: Rows) -> Rows | None:
+    """Rows that are numbers, reduced along the last dimension; None if some are not."""
+    counted = rows != DROPPED
+    run = _REDUCED.get(monoid)
+    if run is None or not counted.any(-1).all() or dtype not in TYPES:
+        return None
+    if (counted & ((rows <= 0) | (rows >= 2 * _ZERO))).any():
+        return None
+    plain: np.ndarray = (np.where(counted, rows, _ZERO) - _ZERO).astype(TYPES[dtype])
+    made: np.ndarray = np.array(
+        [
+            run.reduce(members[held])
+            for members, held in zip(
+                plain.reshape(-1, rows.shape[-1]),
+                counted.reshape(-1, rows.shape[-1]),
+                strict=True,
+            )
+        ]
+    ).astype(TYPES[dtype])
+    if not within(made, _ZERO - 1):
+        return None
+    return made.astype(np.int64).reshape(rows.shape[:-1]) + _ZERO
+
+
 def within(found: np.ndarray, limit: int) -> bool:
     """Whether no number is further from zero; the least of a type has no `abs`."""
     wide = found.astype(np.int64)
@@ -122,11 +162,14 @@ def _evaluate(classes: Classes, term: ClassTerm) -> np.ndarray | None:
         return _literal(term, dtype)
     if term.kind == "at":
         return _pinned(classes, term)
+    if term.kind == "reduce":
+        return _summed(classes, term, dtype)
     return _computed(classes, term, dtype)
 
 
 def _counted(term: ClassTerm) -> np.ndarray:
     first, steps = term.attrs
+    first -= (1 << 64) * (first >= 1 << 63)  # as 64 bits have it
     made = np.full((1,) * len(steps), first, np.int64)
     for dim, (step, size) in enumerate(zip(steps, term.sizes, strict=True)):
         shape = [1] * len(steps)
@@ -151,6 +194,18 @@ def _computed(classes: Classes, term: ClassTerm, dtype: Any) -> np.ndarray | Non
     if made is None:
         return None
     return np.broadcast_to(made, term.sizes).astype(dtype)
+
+
+def _summed(classes: Classes, term: ClassTerm, dtype: Any) -> np.ndarray | None:
+    """A reduction of known numbers over the variables that are bound."""
+    (ref,), run = term.refs, _REDUCED.get(str(term.attrs))
+    values = evaluated(classes, ref.node)
+    if values is None or run is None or np.prod(term.sizes, dtype=np.int64) > MOST:
+        return None
+    spread = np.broadcast_to(_over(values, ref.dims, term.sizes), term.sizes)
+    bound = tuple(n for n in range(len(term.sizes)) if n not in term.free)
+    with np.errstate(all="ignore"):
+        return np.asarray(run.reduce(spread, axis=bound, dtype=dtype))
 
 
 def _pinned(classes: Classes, term: ClassTerm) -> np.ndarray | None:
@@ -231,6 +286,15 @@ def _clamped(
 ) -> np.ndarray:
     return np.asarray(np.minimum(np.maximum(low, x), high))
 
+
+_REDUCED: dict[str, np.ufunc] = {
+    "sum": np.add,
+    "product": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+}
 
 RUN: dict[str, Callable[..., Any]] = {
     "add": lambda attrs, x, y: x + y,

@@ -17,7 +17,7 @@ from partir.verify.concrete import computed, numbers
 from partir.verify.counting import choose
 from partir.verify.equations.indexing import kept_starts
 from partir.verify.groups import dense
-from partir.verify.joins import JoinedPiece, along, is_number, joined, moved
+from partir.verify.joins import JoinedPiece, is_number, joined, moved
 from partir.verify.layout import Unreadable, View, size_of
 from partir.verify.lookups import masked_lookup
 from partir.verify.machine import Handler, Machine, handler
@@ -25,6 +25,7 @@ from partir.verify.ordering import ordered
 from partir.verify.rows import GARBAGE, Rows
 from partir.verify.slicing import dynamic_slice
 from partir.verify.spread import (
+    along,
     class_dims,
     dims_held,
     narrowed,

@@ -31,12 +31,15 @@ from partir.verify.merging import along_one, forms_of_all
 from partir.verify.pins import unsettled
 from partir.verify.rows import FIRST_MADE, GARBAGE, OPEN, Rows, RowTable, fill, filled
 from partir.verify.spread import (
+    along,
     class_dims,
     dims_held,
     narrowed,
     rebuilt,
+    relaid,
     rows_of,
     shape_of,
+    taken,
 )
 from partir.verify.terms import ClassTerm, Dims, numbered
 
@@ -50,14 +53,6 @@ class JoinedPiece(NamedTuple):
     at: Rows  # over axes and local dimensions; any number where it is not chosen
 
 
-def along(layout: DigitLayout, dim: int | None) -> int | None:
-    """The dimension of the class that a local one counts; None if it repeats."""
-    found = set() if dim is None else dims_held(layout.local[dim])
-    if len(found) > 1:
-        raise Unreadable("dimensions that are cut together with others")
-    return found.pop() if found else None
-
-
 def is_number(machine: Machine, view: View) -> bool:
     """Whether a value is one number at all places."""
     return not machine.term(view).dims
@@ -65,41 +60,11 @@ def is_number(machine: Machine, view: View) -> bool:
 
 def moved(machine: Machine, view: View, dim: int, at: Rows, size: int) -> View:
     """A value's rows along one dimension at other places; `GARBAGE` is nowhere."""
-    shape = list(shape_of(view.layout))
-    place = len(view.layout.axes) + dim
-    if at.shape[place] == 1 < size:
-        at = np.broadcast_to(
-            at, [size if n == place else s for n, s in enumerate(at.shape)]
-        )
-    shape[place] = size
     view = along_one(machine.classes, view, dim)
     of_class = along(view.layout, dim)
-    if of_class is None:
-        if (at == GARBAGE).any():
-            raise Unreadable("rows that are nowhere, of a value without rows")
-        layout = rebuilt(view.layout, {}, shape, {})
-        return View(view.node, layout)
-    rows = _taken(rows_of(view.layout, of_class), at, place)
-    sizes = {of_class: machine.term(view).dims[of_class]}
-    made = View(view.node, rebuilt(view.layout, {of_class: rows}, shape, sizes))
-    return split(machine, made)
-
-
-def _taken(rows: Rows, at: Rows, place: int) -> Rows:
-    """Rows at places along one dimension."""
-    shape = [
-        max(a, b) if n != place else rows.shape[place]
-        for n, (a, b) in enumerate(zip(rows.shape, at.shape, strict=True))
-    ]
-    whole = np.broadcast_to(rows, shape)
-    shape[place] = at.shape[place]
-    index = np.broadcast_to(at, shape)
-    inside = (index >= 0) & (index < whole.shape[place])
-    if whole.shape[place] == 1:
-        found = np.broadcast_to(whole, shape)
-        return narrowed(np.where(index == GARBAGE, GARBAGE, found))
-    found = np.take_along_axis(whole, np.where(inside, index, 0), place)
-    return narrowed(np.where(inside, found, GARBAGE))
+    own = OPEN if of_class is None else machine.term(view).dims[of_class]
+    made = View(view.node, relaid(view.layout, dim, at, size, own))
+    return view if made == view else split(machine, made)
 
 
 def joined(
@@ -265,7 +230,7 @@ def _rows_at(piece: JoinedPiece, of_class: int | None, dim: int | None) -> Rows:
     rows, place = rows_of(piece.view.layout, of_class), _place(piece.view.layout, dim)
     if place is None or of_class != along(piece.view.layout, dim):
         return rows
-    return _taken(rows, piece.at, place)
+    return taken(rows, piece.at, place)
 
 
 def _chosen(which: Rows, number: int, rows: Rows, made: Rows) -> Rows:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from partir.verify.classes import Classes
 from partir.verify.finite import is_finite
+from partir.verify.monoids import monoid_of_kind
 from partir.verify.terms import ClassTerm
 
 
@@ -46,7 +47,16 @@ def step_past(
         return rule(classes, term, depends)
     if monoid in ("max", "min") and term.kind == "ordered" and term.attrs == monoid:
         return PushedSum((True,))
+    if monoid_of_kind(term.kind) == monoid != "sum":
+        return _both(monoid, depends)
     return None
+
+
+def _both(monoid: str, depends: Sequence[bool]) -> PushedSum | None:
+    """added: max (max x y) = max (max x) (max y); a product counts copies."""
+    if monoid == "product" and not all(depends):
+        return None
+    return PushedSum((True,) * len(depends), True)
 
 
 def _rule(*names: str) -> Callable[[Rule], Rule]:

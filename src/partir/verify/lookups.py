@@ -17,14 +17,16 @@ import numpy as np
 from partir.ir.attributes import fields, ints
 from partir.ir.core import Op, Signature
 from partir.ir.types import tensor
+from partir.verify.align import Equation
 from partir.verify.classes import Classes
 from partir.verify.concrete import RUN, TYPES, evaluated, within
-from partir.verify.joins import along, moved
+from partir.verify.joins import moved
 from partir.verify.layout import Digit, DigitLayout, Unreadable, View, repeated
 from partir.verify.machine import Machine, handler
+from partir.verify.monoids import OPS, identity, monoid_of
 from partir.verify.rows import GARBAGE, Rows
-from partir.verify.spread import MOST, rows_of
-from partir.verify.sums import PART, is_zero
+from partir.verify.spread import MOST, along, rows_of
+from partir.verify.sums import PART, is_zero, starts_reduction
 from partir.verify.terms import ClassTerm
 
 _BACK = 16  # ops between indices and what they are made of
@@ -273,6 +275,23 @@ def _holds(narrow: str, wide: str) -> bool:
 
 @handler("scatter")
 def _scatter(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]:
+    """What is scattered, by a monoid: into its identity, and what was there besides."""
+    monoid = monoid_of(op.signature.lambdas[0]) if len(views) == 3 else None
+    (type_, *_) = op.signature.results
+    literal = None if monoid is None else identity(monoid, type_.dtype)
+    if monoid is None or literal is None:
+        return _into(machine, op, views)
+    nothing = machine.number(literal, type_)
+    made = _into(machine, op, (nothing, *views[1:]))
+    if starts_reduction(monoid, machine.term(views[0])):
+        return made
+    labels = tuple(range(len(type_.shape)))
+    attrs = ((), type_.dtype, type_.dtype)
+    both = Equation(OPS[monoid], (labels, labels), (labels,), attrs, commutes=True)
+    return machine.apply(both, (views[0], *made), (type_,))
+
+
+def _into(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]:
     if len(views) != 3:
         return machine.by_equation(op, views)
     base, index, update = views

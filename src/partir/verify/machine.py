@@ -14,14 +14,16 @@ from partir.ir.core import Op, Program, Region, Signature
 from partir.ir.types import TensorType
 from partir.verify.align import Alignment, Equation
 from partir.verify.classes import Classes
-from partir.verify.concrete import computed
+from partir.verify.concrete import computed, number_class
+from partir.verify.contents import recognised
 from partir.verify.equations import equation_of
 from partir.verify.layout import DigitLayout, Unreadable, View, repeated
 from partir.verify.merging import plain
+from partir.verify.monoids import monoid_of_kind
 from partir.verify.picks import picked
 from partir.verify.pins import settled
 from partir.verify.plans import Plan, make_plan
-from partir.verify.sums import CONTRACTIONS, times
+from partir.verify.sums import CONTRACTIONS, starts_reduction, times
 from partir.verify.terms import ClassTerm, Ref
 
 
@@ -125,7 +127,7 @@ class Machine:
                 made = [self.empty(type_) for type_ in op.signature.results]
             else:
                 views = self.results(op, self.read(op.operands))
-                made = [self.settled(view) for view in views]
+                made = self._kept(op, views)
         except Unreadable as error:
             first = error.unknown if isinstance(error, Passed) else None
             made = [first or Unknown(index, str(error))] * len(op.results)
@@ -141,11 +143,35 @@ class Machine:
         """A view in the plainest form that says the same."""
         return plain(self.classes, picked(self.classes, settled(self.classes, view)))
 
+    def _kept(self, op: Op, views: Sequence[View]) -> list[View]:
+        """Results in the form in which the source has them."""
+        classes, name = self.classes, op.signature.name
+        return [
+            recognised(
+                classes,
+                self.sizes,
+                name,
+                type_,
+                self.settled(view),
+            )
+            for view, type_ in zip(views, op.signature.results, strict=True)
+        ]
+
     def empty(self, type_: TensorType) -> View:
         """A value without elements: there is one of each type."""
         if 0 not in type_.shape:
             raise Unreadable("an op that makes values with and without elements")
         node = self.classes.of(ClassTerm("nothing", (), (), (), (), dtype=type_.dtype))
+        local = tuple(repeated(size) for size in type_.shape)
+        return View(node, DigitLayout(local, self.alone))
+
+    def number(self, literal: str, type_: TensorType) -> View:
+        """One number everywhere, as MLIR spells it."""
+        if type_.dtype[0] in "iu" and type_.dtype != "i1":
+            node = number_class(self.classes, int(literal), type_.dtype)
+        else:
+            term = ClassTerm("constant", literal, (), (), (), dtype=type_.dtype)
+            node = self.classes.of(term)
         local = tuple(repeated(size) for size in type_.shape)
         return View(node, DigitLayout(local, self.alone))
 
@@ -180,7 +206,12 @@ class Machine:
         return made
 
     def by_equation(self, op: Op, views: Sequence[View]) -> list[View]:
-        """Run an op by its equation."""
+        """Run an op by its equation; what is added to zero, say, is itself."""
+        monoid = monoid_of_kind(op.kind)
+        if monoid is not None and len(views) == 2:
+            for one, other in (views, views[::-1]):
+                if starts_reduction(monoid, self.term(other)):
+                    return [one]
         equation = self.equation(op.signature)
         return self.apply(equation, views, op.signature.results)
 

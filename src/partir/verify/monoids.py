@@ -32,8 +32,17 @@ def _boolean(reducer: Lambda) -> bool:
 OPS = {name: kind for kind, name in _NAMES.items()}
 
 
+def monoid_of_kind(kind: str) -> str | None:
+    """The monoid that an op of two operands is."""
+    return _NAMES.get(kind)
+
+
 def is_identity(monoid: str, literal: str, dtype: str) -> bool:
     """Whether reducing a number, in MLIR's spelling, into others changes nothing."""
+    if dtype.startswith("complex") and literal.startswith("("):
+        real, imaginary = literal.strip("()").split(",")
+        inner = dtype.removeprefix("complex<").rstrip(">")
+        return is_identity(monoid, real, inner) and is_identity("sum", imaginary, inner)
     known = {"or": ("false", "0"), "and": ("true", "-1")}
     if monoid in known:
         return literal in known[monoid]
@@ -46,6 +55,21 @@ def is_identity(monoid: str, literal: str, dtype: str) -> bool:
     if monoid in ("sum", "product"):
         return number == (monoid == "product")
     return number == _edge(dtype, monoid == "max")
+
+
+def identity(monoid: str, dtype: str) -> str | None:
+    """The number that changes nothing, in MLIR's spelling."""
+    if monoid in ("and", "or"):
+        truths = ("false", "true") if dtype == "i1" else ("0", "-1")
+        return truths[monoid == "and"]
+    if dtype == "i1" or dtype.startswith("complex"):
+        return None
+    if monoid in ("max", "min"):
+        whole = dtype[0] in "iu"
+        edge = str(_edge(dtype, monoid == "max")) if whole else None
+        return edge or _INFINITIES.get((monoid, dtype))
+    number = int(monoid == "product")
+    return str(number) if dtype[0] in "iu" else f"{number}.000000e+00"
 
 
 _INFINITIES = {  # as MLIR spells them

@@ -85,13 +85,7 @@ def _constant(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
     literal = text[len("dense<") : text.rindex(">", 0, text.rindex(" : "))]
     shape = type_.shape
     if not literal.startswith(("[", '"')) and type_.tensor:
-        local = tuple(repeated(size) for size in shape)
-        if type_.dtype[0] in "iu" and type_.dtype != "i1":
-            node = count(machine.classes, int(literal), (), type_.dtype)
-        else:
-            term = ClassTerm("constant", literal, (), (), (), dtype=type_.dtype)
-            node = machine.classes.of(term)
-        return [View(node, DigitLayout(local, machine.alone))]
+        return [machine.number(literal, type_)]
     sizes = tuple(size for size in shape if size > 1)
     term = ClassTerm("constant", literal, (), (), (), new=sizes, dtype=type_.dtype)
     numbers = iter(range(len(sizes)))

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from partir.ir.core import Op
 from partir.verify.classes import Classes
-from partir.verify.layout import View
+from partir.verify.layout import DigitLayout, View
 from partir.verify.machine import Machine, handler
+from partir.verify.rows import FIRST_FILLED, RowTable
 from partir.verify.terms import ClassTerm, Ref
 
 ORDERED = "ordered"
@@ -68,11 +69,31 @@ def _width(dtype: str) -> int:
 
 def ordered(machine: Machine, made: list[View]) -> list[View]:
     """Choices, those that are ``order(x)`` as such."""
-    found = [_ordered(machine.classes, view.node) for view in made]
-    return [
-        view if node is None else View(node, view.layout)
-        for view, node in zip(made, found, strict=True)
-    ]
+    found = []
+    for view in made:
+        node = _ordered(machine.classes, view.node)
+        layout = node and _of_inner(machine.classes, view.layout, 2)
+        found.append(View(node, layout) if node and layout else view)
+    return found
+
+
+def _of_inner(classes: Classes, layout: DigitLayout, depth: int) -> DigitLayout | None:
+    """A layout of what ops of two operands make of one value, as that of the value.
+
+    Both read the same row, so that its number is in each tuple of theirs.
+    """
+    tables = []
+    for dim, table in layout.tables:
+        rows = table.rows
+        for _ in range(depth):
+            if (rows >= FIRST_FILLED).any():
+                return None
+            columns = classes.rows.columns(rows, 2)
+            if (columns[..., 0] != columns[..., 1]).any():
+                return None
+            rows = columns[..., 0]
+        tables.append((dim, RowTable(rows, table.size)))
+    return DigitLayout(layout.local, layout.axes, tuple(tables))
 
 
 def _ordered(classes: Classes, node: int) -> int | None:
@@ -117,4 +138,5 @@ def _bits(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
     (x,) = classes.terms[order].refs
     was, now = classes.terms[x.node], classes.terms[made.node]
     same = (was.dtype, was.dims) == (now.dtype, now.dims)
-    return [View(x.node, made.layout)] if same else [made]
+    layout = _of_inner(classes, made.layout, 1) if same else None
+    return [made] if layout is None else [View(x.node, layout)]

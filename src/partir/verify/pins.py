@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from partir.verify.classes import Classes, Made
+from partir.verify.concrete import KNOWN, number_class, number_of_row
 from partir.verify.layout import (
     REPEATED,
     DigitLayout,
@@ -33,6 +34,9 @@ def at(
         places = [dim for dim, held in enumerate(ref.dims) if held]
         pinned = {places[dim]: row for dim, row in rows.items()} | dict(term.attrs)
         base = ref.node
+    if classes.terms[base].kind == KNOWN:
+        (row,) = pinned.values()
+        return number_class(classes, number_of_row(row), term.dtype), {}
     sizes = classes.terms[base].dims
     left = [dim for dim in range(len(sizes)) if dim not in pinned]
     dims = tuple((left.index(d),) if d in left else () for d in range(len(sizes)))
@@ -115,8 +119,11 @@ def settled_rows(classes: Classes, made: Made, alone: set[Variable]) -> Made:
     if not alone:
         return made
     rows = {made.where[v][0]: int(made.rows[v].reshape(-1)[0]) for v in alone}
-    if any(row <= GARBAGE for row in rows.values()):
+    filled_ = {row for row in rows.values() if row < GARBAGE}
+    if GARBAGE in rows.values() or len(filled_) > 1:
         raise Unreadable("a reduction of what is no row")
+    if filled_:  # a number instead, along all other dimensions, too
+        return Made(filled(filled_.pop()), {})
     node, places = at(classes, made.node, rows)
     return Made(
         node,

@@ -87,7 +87,7 @@ def _joined(
     """An initial value that counts: one more of what is reduced."""
     labels = tuple(range(len(type_.shape)))
     attrs = ((), type_.dtype, type_.dtype)
-    equation = Equation(OPS[monoid], (labels, ()), (labels,), attrs)
+    equation = Equation(OPS[monoid], (labels, ()), (labels,), attrs, commutes=True)
     (found,) = machine.apply(
         equation, (made, start), (tensor(type_.shape, type_.dtype),)
     )

@@ -173,6 +173,52 @@ def narrowed(rows: Rows) -> Rows:
     return rows
 
 
+def along(layout: DigitLayout, dim: int | None) -> int | None:
+    """The dimension of the class that a local one counts; None if it repeats."""
+    found = set() if dim is None else dims_held(layout.local[dim])
+    if len(found) > 1:
+        raise Unreadable("dimensions that are cut together with others")
+    return found.pop() if found else None
+
+
+def relaid(layout: DigitLayout, dim: int, at: Rows, size: int, own: int) -> DigitLayout:
+    """A layout whose rows along one local dimension are at other places.
+
+    `GARBAGE` is nowhere; `own` is how many rows the class has there.
+    """
+    shape = list(shape_of(layout))
+    place = len(layout.axes) + dim
+    if at.shape[place] == 1 < size:
+        at = np.broadcast_to(
+            at, [size if n == place else s for n, s in enumerate(at.shape)]
+        )
+    shape[place] = size
+    of_class = along(layout, dim)
+    if of_class is None:
+        if (at == GARBAGE).any():
+            raise Unreadable("rows that are nowhere, of a value without rows")
+        return rebuilt(layout, {}, shape, {})
+    rows = taken(rows_of(layout, of_class), at, place)
+    return rebuilt(layout, {of_class: rows}, shape, {of_class: own})
+
+
+def taken(rows: Rows, at: Rows, place: int) -> Rows:
+    """Rows at places along one dimension."""
+    shape = [
+        max(a, b) if n != place else rows.shape[place]
+        for n, (a, b) in enumerate(zip(rows.shape, at.shape, strict=True))
+    ]
+    whole = np.broadcast_to(rows, shape)
+    shape[place] = at.shape[place]
+    index = np.broadcast_to(at, shape)
+    inside = (index >= 0) & (index < whole.shape[place])
+    if whole.shape[place] == 1:
+        found = np.broadcast_to(whole, shape)
+        return narrowed(np.where(index == GARBAGE, GARBAGE, found))
+    found = np.take_along_axis(whole, np.where(inside, index, 0), place)
+    return narrowed(np.where(inside, found, GARBAGE))
+
+
 def same(have: View, want: View) -> bool:
     """Whether two views show the same element of the same class at every place."""
     if have == want:

@@ -14,8 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from partir.verify.classes import NO_ROWS, Classes, Made, inside
+from partir.verify.concrete import KNOWN, reduced_rows
 from partir.verify.layout import Unreadable
 from partir.verify.linear import PushedSum, step_past
+from partir.verify.mentions import SplitDims, split_dims
 from partir.verify.monoids import is_identity
 from partir.verify.picks import PICKED, pick
 from partir.verify.pins import AT, settled_rows
@@ -61,6 +63,8 @@ def reduce(classes: Classes, what: Reduction) -> Made:
         return Made(what.node, where_of(what.dims, what.sizes))
     what = dropped(classes, what)
     term = classes.terms[what.node]
+    if term.kind == KNOWN and (made := _computed(term, what)) is not None:
+        return made
     if term.kind in (AT, PICKED):
         within = _INSIDE[term.kind](classes, term, what)
         if within is not None and not _counts_bags(term, what):
@@ -79,6 +83,17 @@ def _counts_bags(term: ClassTerm, what: Reduction) -> bool:
     return term.kind == PICKED and any(
         what.used & {*what.dims[dim]} for dim, _ in term.attrs
     )
+
+
+def _computed(term: ClassTerm, what: Reduction) -> Made | None:
+    """A reduction of rows that are numbers."""
+    (dim,) = what.dims
+    if len(dim) != 1 or dim[0] not in what.rows:
+        return None
+    rows = reduced_rows(what.monoid, term.dtype, what.rows[dim[0]])
+    if rows is None:
+        return None
+    return Made(what.node, where_of(what.dims, what.sizes), {dim[0]: rows})
 
 
 def _of_term(classes: Classes, term: ClassTerm, what: Reduction) -> Made:
@@ -180,14 +195,22 @@ def is_zero(classes: Classes, node: int) -> bool:
 
 
 def dropped(classes: Classes, what: Reduction) -> Reduction:
-    """Without the numbers in place of rows that do not count."""
+    """Without the numbers in place of rows that do not count, and without all rows."""
     found = {}
     for variable, rows in what.rows.items():
         for code in np.unique(rows[rows < GARBAGE]):
             if counts_nothing(classes, what.monoid, filled(int(code))):
                 rows = np.where(rows == code, DROPPED, rows)
-        found[variable] = rows
-    return what._replace(rows=found) if found else what
+        if not _are_all(rows, what.sizes.get(variable, OPEN)):
+            found[variable] = rows
+    return what._replace(rows=found) if what.rows else what
+
+
+def _are_all(rows: Rows, size: int) -> bool:
+    """Whether all of these are each row of a dimension once, in any order."""
+    if size < 1 or rows.shape[-1] != size:
+        return False
+    return bool((np.sort(rows, -1) == np.arange(size)).all())
 
 
 def counts_nothing(classes: Classes, monoid: str, node: int) -> bool:
@@ -212,7 +235,7 @@ def single(classes: Classes, what: Reduction) -> Made | None:
 
 def rows_inside(
     classes: Classes, what: Reduction, refs: Sequence[tuple[int, Dims]]
-) -> list[dict[Variable, Rows]] | None:
+) -> list[SplitDims] | None:
     """For each operand the rows that bound variables stand for there."""
     found: list[dict[Variable, Rows]] = [{} for _ in refs]
     for variable in what.used & what.rows.keys():
@@ -222,12 +245,12 @@ def rows_inside(
             for dim in dims
             if variable in dim
         ]
-        if len({*mentions}) != len(mentions):
-            return None
         columns = classes.rows.columns(what.rows[variable], len(mentions))
-        for number, place in enumerate(mentions):
-            found[place][variable] = columns[..., number]
-    return found
+        for place in {*mentions}:
+            own = [n for n, mention in enumerate(mentions) if mention == place]
+            found[place][variable] = columns[..., own]
+    split = [split_dims(dims, own) for (_, dims), own in zip(refs, found, strict=True)]
+    return None if None in split else [one for one in split if one is not None]
 
 
 def times(classes: Classes, node: int, count: int) -> int:
@@ -370,7 +393,7 @@ def _push(classes: Classes, term: ClassTerm, what: Reduction) -> Made | None:
     for place, ((node, dims), goes) in enumerate(zip(refs, step.into, strict=True)):
         one = Made(node, where_of(dims, use.sizes))
         if goes:
-            one = _inner(classes, what, use, node, dims, columns[place])
+            one = _inner(classes, what, use, node, columns[place])
         made.append(one)
     return _rebuilt(classes, step, term, made, use, what)
 
@@ -380,24 +403,30 @@ def _inner(
     what: Reduction,
     use: Use,
     node: int,
-    dims: Dims,
-    rows: Mapping[Variable, Rows],
+    split: SplitDims,
 ) -> Made:
     """An operand, reduced."""
-    sizes = {v: use.sizes[v] for dim in dims for v in dim}
+    dims, rows = split.dims, split.rows
+    sizes = {v: use.sizes[v] for dim in dims for v in dim if v in use.sizes}
     for dim, own in zip(dims, classes.terms[node].dims, strict=True):
-        if len(dim) == 1 and (own <= OPEN or dim[0] in rows):
+        if len(dim) == 1 and (own <= OPEN or dim[0] in rows or dim[0] not in sizes):
             sizes[dim[0]] = own
-    used = what.used
-    missing = used - frozenset(sizes)
+    used = what.used | split.bound
+    missing = what.used - frozenset(sizes) - {v for v, _ in split.kept.values()}
     inner = reduce(classes, Reduction(what.monoid, node, dims, sizes, used, rows=rows))
     for variable in missing:
         count = _counted(what, variable)
         found = repeated_often(classes, inner, what.monoid, count)
         assert found is not None, what.monoid
         inner = found
-    where = {v: at for v, at in inner.where.items() if v not in used or v in inner.rows}
-    return Made(inner.node, where, inner.rows)
+    names = {v: held for v, (held, _) in split.kept.items()}
+    where = {
+        names.get(v, v): at
+        for v, at in inner.where.items()
+        if v not in used or v in inner.rows
+    }
+    kept = dict(split.kept.values())
+    return Made(inner.node, where, {**inner.rows, **kept})
 
 
 def _counted(what: Reduction, variable: Variable) -> int:

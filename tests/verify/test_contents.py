@@ -1,0 +1,73 @@
+"""Numbers of the source that devices make in other ways are known by what they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import partir
+from partir.mesh import Mesh
+from partir.verify import prove
+from partir.verify.classes import Classes
+from partir.verify.concrete import evaluated, number_class
+from partir.verify.contents import tilings
+
+pytestmark = pytest.mark.quick
+
+TWO = Mesh({"B": 2})
+SOURCE = """func.func public @main(%x: tensor<6xi32>) -> tensor<6xi32> {
+  %i = stablehlo.iota dim = 0 : tensor<6xi32>
+  %n = stablehlo.constant dense<4> : tensor<6xi32>
+  %m = stablehlo.remainder %i, %n : tensor<6xi32>
+  %r = stablehlo.multiply %x, %m : tensor<6xi32>
+  return %r : tensor<6xi32> }"""
+
+
+def tile(table: str) -> str:
+    """A module that looks its numbers up: a row of a table for each device."""
+    return f"""func.func public @main(%x: tensor<3xi32>) -> tensor<3xi32> {{
+      %t = stablehlo.constant dense<{table}> : tensor<2x3xi32>
+      %p = stablehlo.partition_id : tensor<ui32>
+      %i = stablehlo.convert %p : (tensor<ui32>) -> tensor<i32>
+      %z = stablehlo.constant dense<0> : tensor<i32>
+      %s = stablehlo.dynamic_slice %t, %i, %z, sizes = [1, 3]
+        : (tensor<2x3xi32>, tensor<i32>, tensor<i32>) -> tensor<1x3xi32>
+      %m = stablehlo.reshape %s : (tensor<1x3xi32>) -> tensor<3xi32>
+      %r = stablehlo.multiply %x, %m : tensor<3xi32>
+      return %r : tensor<3xi32> }}"""
+
+
+@pytest.mark.parametrize(
+    ("table", "right"),
+    [
+        ("[[0, 1, 2], [3, 0, 1]]", True),
+        ("[[0, 1, 2], [3, 0, 2]]", False),
+        ("[[3, 0, 1], [0, 1, 2]]", False),
+        ("[[0, 2, 0], [1, 3, 1]]", False),
+    ],
+)
+def test_numbers_are_known_by_what_they_are(table: str, right: bool) -> None:
+    tiled: Any = [[["B"]]]
+    proof = prove(partir.load(SOURCE), tile(table), TWO, tiled, tiled)
+    assert bool(proof.proved) == right
+
+
+def test_tilings_include_short_tiles_and_use_axes_once() -> None:
+    assert [*tilings((5,), (3,), (2, 3))] == [((0,),)]
+    assert [*tilings((6, 6), (3, 6), (2, 2))] == [((0,), ()), ((1,), ())]
+    assert [*tilings((4, 4), (2, 2), (2,))] == []
+
+
+@pytest.mark.parametrize(
+    ("number", "dtype", "kept"),
+    [(-1, "ui64", 2**64 - 1), (2**64 - 1, "ui64", 2**64 - 1), (255, "i8", -1)],
+)
+def test_a_number_has_one_class(number: int, dtype: str, kept: int) -> None:
+    classes = Classes()
+    node = number_class(classes, number, dtype)
+    assert node == number_class(classes, kept, dtype)
+    values = evaluated(classes, node)
+    assert values is not None
+    assert values == np.array(kept, values.dtype)
