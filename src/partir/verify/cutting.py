@@ -17,6 +17,7 @@ from partir.verify.concrete import computed, numbers
 from partir.verify.counting import choose
 from partir.verify.equations.indexing import kept_starts
 from partir.verify.groups import dense
+from partir.verify.indices import plain_start
 from partir.verify.joins import JoinedPiece, is_number, joined, moved
 from partir.verify.layout import Unreadable, View, size_of
 from partir.verify.lookups import masked_lookup
@@ -197,8 +198,12 @@ def _otherwise_update(
     machine: Machine, op: Op, views: tuple[View, ...]
 ) -> Sequence[View]:
     """Starts of dimensions that are replaced whole do not count."""
-    kept = kept_starts(op.signature)
-    return machine.by_equation(op, tuple(views[n] for n in kept))
+    whole, part = (type_.shape for type_ in op.signature.operands[:2])
+    starts = [
+        plain_start(machine, views[n], whole[n - 2] - part[n - 2])
+        for n in kept_starts(op.signature)[2:]
+    ]
+    return machine.by_equation(op, (*views[:2], *starts))
 
 
 @_rows_first("dynamic_update_slice", _otherwise_update)

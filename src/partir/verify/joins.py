@@ -34,6 +34,7 @@ from partir.verify.spread import (
     along,
     class_dims,
     dims_held,
+    in_order,
     narrowed,
     rebuilt,
     relaid,
@@ -153,6 +154,7 @@ def _codes(machine: Machine, piece: JoinedPiece, dim: int | None) -> Rows:
 
 
 def _along_one(classes: Classes, view: View, dim: int | None, at: Rows) -> JoinedPiece:
+    view = View(view.node, in_order(view.layout))
     return JoinedPiece(view if dim is None else along_one(classes, view, dim), at)
 
 

@@ -20,6 +20,7 @@ from partir.ir.types import tensor
 from partir.verify.align import Equation
 from partir.verify.classes import Classes
 from partir.verify.concrete import RUN, TYPES, evaluated, within
+from partir.verify.indices import plain_index
 from partir.verify.joins import moved
 from partir.verify.layout import Digit, DigitLayout, Unreadable, View, repeated
 from partir.verify.machine import Machine, handler
@@ -246,31 +247,7 @@ def _part(machine: Machine, made: View, axes: Sequence[int], tag: int) -> View:
 @handler("gather")
 def _gather(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]:
     value, index = views
-    return machine.by_equation(op, (value, _plain(machine, index)))
-
-
-def _plain(machine: Machine, index: View) -> View:
-    """An index without conversions that change no number."""
-    term = machine.term(index)
-    same = tuple((n,) for n in range(len(term.free)))
-    while term.kind == "stablehlo.convert" and term.refs[0].dims == same:
-        before = machine.classes.terms[term.refs[0].node]
-        if not _holds(before.dtype, term.dtype):
-            break
-        index, term = View(term.refs[0].node, index.layout), before
-        same = tuple((n,) for n in range(len(term.dims)))
-    return index
-
-
-def _holds(narrow: str, wide: str) -> bool:
-    """Whether one type of integers has all numbers of another."""
-    if any(t[0] not in "iu" or t == "i1" for t in (narrow, wide)):
-        return False
-    signs = narrow.startswith("u"), wide.startswith("u")
-    bits = int(narrow.lstrip("ui")), int(wide.lstrip("ui"))
-    return (
-        bits[0] <= bits[1] if signs[0] == signs[1] else signs[0] and bits[0] < bits[1]
-    )
+    return machine.by_equation(op, (value, plain_index(machine, index)))
 
 
 @handler("scatter")
@@ -295,7 +272,7 @@ def _into(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]:
     if len(views) != 3:
         return machine.by_equation(op, views)
     base, index, update = views
-    given = (base, _plain(machine, index), update)
+    given = (base, plain_index(machine, index), update)
     found: Sequence[View] | Unreadable
     try:
         found = machine.by_equation(op, given)
@@ -338,7 +315,7 @@ def _in_tiles(machine: Machine, op: Op, base: View, index: View, update: View) -
             shape[dim] = count
             types = (tensor(tuple(shape), signature.results[0].dtype),)
             (made,) = machine.apply(
-                equation, (into, _plain(machine, whole), update), types
+                equation, (into, plain_index(machine, whole), update), types
             )
             if machine.classes.in_source(made.node):
                 wide = [1] * (len(machine.sizes) + len(shape))
@@ -358,7 +335,7 @@ def _sizes(machine: Machine, leaf: int, update: int) -> Iterator[int]:
     for term in machine.classes.terms[: machine.classes.source]:
         if term.kind != "stablehlo.scatter" or len(term.new) != 1:
             continue
-        own = _plain(machine, View(leaf, DigitLayout((), ()))).node
+        own = plain_index(machine, View(leaf, DigitLayout((), ()))).node
         if term.refs[1].node in (leaf, own) and term.new[0] not in known:
             known.add(term.new[0])
             yield term.new[0]

@@ -8,6 +8,7 @@ from partir.ir.core import Op
 from partir.ir.types import tensor
 from partir.verify.align import Equation
 from partir.verify.counting import read_count
+from partir.verify.indices import plain_start
 from partir.verify.layout import (
     REPEATED,
     DigitLayout,
@@ -70,7 +71,11 @@ def dynamic_slice(machine: Machine, op: Op, views: tuple[View, ...]) -> list[Vie
     labels = tuple(("in", d) if d in left else d for d in range(len(sizes)))
     result = tuple(("out", d) if d in left else d for d in range(len(sizes)))
     equation = _dynamic(labels, result, tuple(sizes[d] for d in left))
-    views = (value, *(starts[d] for d in left))
+    held = [size_of(items) for items in value.layout.local]
+    views = (
+        value,
+        *(plain_start(machine, starts[d], held[d] - sizes[d]) for d in left),
+    )
     return machine.apply(equation, views, op.signature.results)
 
 

@@ -219,6 +219,18 @@ def taken(rows: Rows, at: Rows, place: int) -> Rows:
     return narrowed(np.where(inside, found, GARBAGE))
 
 
+def in_order(layout: DigitLayout) -> DigitLayout:
+    """The layout with its tables' positions counted in the order of its places."""
+    if not layout.tables:
+        return layout
+    rows = {dim: narrowed(rows_of(layout, dim)) for dim, _ in layout.tables}
+    sizes = {dim: table.size for dim, table in layout.tables}
+    try:
+        return rebuilt(layout, rows, shape_of(layout), sizes)
+    except Unreadable:  # as it is
+        return layout
+
+
 def same(have: View, want: View) -> bool:
     """Whether two views show the same element of the same class at every place."""
     if have == want:
