@@ -185,3 +185,33 @@ def test_what_is_written_into_itself_is_moved_as_it_is() -> None:
     done = partir.partition(written, {"M": 2}, [whole, tiled], args=(x,))
     assert done.collectives["all_gather"] == 1
     np.testing.assert_array_equal(done.compile()(x), jax.jit(written)(x))
+
+
+# start_late
+
+
+def looked_up(table: Array, rows: Array) -> Array:
+    return jax.grad(lambda t: jnp.sum(jnp.tanh(t[rows]) ** 3))(table)
+
+
+@pytest.mark.identity("waiting")
+def test_zeros_are_made_when_there_is_something_to_scatter() -> None:
+    table, rows = X, np.array([3, 1, 3, 7])
+    case = lowered(looked_up, table, rows, axes=M2, tactics=[("M", {"rows": 0})])
+    spmd = rewritten(case)
+    plain, late = (stablehlo_text(spmd, policy) for policy in (PLAIN, XLA_CPU))
+    assert "optimization_barrier" not in plain
+    held = re.search(r'(%\w+):2 = "stablehlo.optimization_barrier"', late)
+    assert held is not None
+    number, updates = (f"{held[1]}#{place}" for place in range(2))
+    zeros = re.search(rf'(%\w+) = "stablehlo.broadcast_in_dim"\({number}\)', late)
+    assert zeros is not None
+    assert re.search(rf'"stablehlo.scatter"\({zeros[1]}, %\w+, {updates}\)', late)
+
+
+def test_a_scatter_into_what_is_computed_waits_for_nothing() -> None:
+    def added(table: Array, rows: Array) -> Array:
+        return (2 * table).at[rows].add(1.0)
+
+    case = lowered(added, X, np.array([3, 1]), axes=M2, tactics=[("M", {"table": 1})])
+    assert "optimization_barrier" not in stablehlo_text(rewritten(case), XLA_CPU)

@@ -48,6 +48,7 @@ from partir.spmd.program import (
     Control,
     SpmdProgram,
 )
+from partir.spmd.start_late import start_late, starts_from_splat
 from partir.spmd.windows import exchange
 from partir.spmd.wire_types import carried, restored
 
@@ -119,6 +120,8 @@ class _Exporter(TextEmitter):
         self.at(self.program.program.ops[op.node].location)
         operands = self._waiting(op, self._operands(op))
         splats = [self.program.splats.get(v) for v in op.operands]
+        if self.policy.starts_late and starts_from_splat(op.nest, splats):
+            operands = start_late(self, operands, splats[0])
         if runs_once(op.nest.signature):
             made = self.on_first_device(op.nest, operands)
         else:

@@ -41,6 +41,8 @@ class ExportPolicy:
             scatter it, and run the first one before the loop.
         orders_products: whether a product waits for those before it that free more
             memory than they take.
+        starts_late: whether what a scatter starts from, one number throughout, waits
+            for what is scattered. XLA on CPUs makes it first of all.
         orders_reads: whether the compiler is told to read donated arguments for the
             last time before it overwrites them, instead of copying them first.
 
@@ -59,6 +61,7 @@ class ExportPolicy:
     outer_tiles: bool = False
     holds_scatters: bool = False
     orders_products: bool = False
+    starts_late: bool = False
     orders_reads: bool = False
 
     def __post_init__(self) -> None:
@@ -89,6 +92,7 @@ XLA_CPU = ExportPolicy(
     ties_in_loops=True,
     sums_in_loops=True,
     outer_tiles=True,
+    starts_late=True,
     orders_reads=True,
 )
 # An MLP with ZeRO-2 takes 1313 MiB if updates are gathered, 1153 if parameters are.
