@@ -10,7 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from partir.errors import PartitionError
+from partir.frontend.channels import CHANNEL, one_channel
 from partir.frontend.parsing import parse_module
+from partir.frontend.read_lines import read_lines
 from partir.frontend.reader import RETURNS, Reader
 from partir.ir.core import Op, Port, Program, Region, Signature
 from partir.ir.garbage import collection_paused
@@ -22,6 +24,12 @@ _CONTROL = frozenset({"stablehlo.while", "stablehlo.case", "stablehlo.if"})
 @collection_paused
 def read_device_local(source: str | bytes) -> Program:
     """Parse a device-local module and number its values, calls inlined."""
+    plain = read_lines(source) if isinstance(source, str) else None
+    return plain or read_module(source)
+
+
+def read_module(source: str | bytes) -> Program:
+    """The same, op by op of MLIR's: whatever is in it, and slower."""
     module = parse_module(source)  # lives as long as what is read of it
     return _Plain(module).run()
 
@@ -83,6 +91,13 @@ class _Plain(Reader):
         results = self.block(block, into)
         self.env.update(zip(op.results, results, strict=True))
 
+    def attrs_but_channels(self, op: Any) -> dict[str, str]:
+        """All attributes, any channel being the first."""
+        found = self.attrs(op)
+        if CHANNEL in found:
+            found[CHANNEL] = one_channel(found[CHANNEL])
+        return found
+
     def plain(self, op: Any, name: str, into: list[int]) -> None:
         index = len(self.ops)
         into.append(index)
@@ -95,7 +110,7 @@ class _Plain(Reader):
         types = self.types
         signature = Signature.of(
             name,
-            self.attrs(op),
+            self.attrs_but_channels(op),
             tuple([types[v] for v in operands]),
             tuple([types[v] for v in results]),
             lambdas,

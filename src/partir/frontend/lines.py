@@ -1,0 +1,156 @@
+"""The text of a device-local module, taken apart line by line.
+
+In the generic form an op is a line: names of results, kind, names of operands, and a
+rest, of which a deep model has a few hundred distinct ones. Whatever is written
+otherwise (control flow, calls, comments) is not taken apart: `lines_of` gives None.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from partir.frontend.channels import one_channel
+
+_MODULE = re.compile(r"module @\w+( attributes \{[^{}]*\})? \{")
+_MAIN = re.compile(r"func\.func public @main\((.*)\) -> \((.*)\) \{")
+_ARGUMENT = re.compile(r"(%\w+): (tensor<\w+>)")
+_RETURN = re.compile(r'"func\.return"\(([%\w#, ]*)\) : \((.*)\) -> \(\)')
+_KIND = re.compile(r'"[\w.]+"')
+_RESULTS = re.compile(r"((:\d+)? = )?")
+_PLACE = re.compile(r" loc\(#\w+\)")
+_NOT_PLAIN = frozenset(
+    {'"func.call"', '"stablehlo.while"', '"stablehlo.case"', '"stablehlo.if"'}
+)
+
+
+class LineForm(NamedTuple):
+    """All of an op's text but names and place."""
+
+    kind: str  # in quotes
+    rest: str
+    results: str  # `` = ``, or ``:2 = ``; without any, nothing
+
+    def function(self, name: str) -> str:
+        """A function that does this to its arguments, and nothing else."""
+        types = split(self.rest.rpartition(" : (")[2].partition(") -> ")[0])
+        names = [f"%in{n}" for n in range(len(types))]
+        head = ", ".join(map("{}: {}".format, names, types))
+        left = f"%out{self.results}" if self.results else ""
+        op = f"{left}{self.kind}({', '.join(names)}){self.rest}"
+        return f'func.func @{name}({head}) {{\n{op}\n"func.return"() : () -> ()\n}}'
+
+
+class OpLine(NamedTuple):
+    """An op: its number among lines, its place as text, name, operands and form."""
+
+    number: int
+    place: str  # "" is the line itself
+    name: str
+    operands: str
+    form: int
+
+
+class ModuleLines(NamedTuple):
+    """A module's lines, taken apart."""
+
+    aliases: Sequence[str]
+    arguments: Sequence[tuple[str, str]]  # names and types
+    ops: Sequence[OpLine]
+    forms: Sequence[LineForm]
+    results: tuple[str, ...]
+    result_types: tuple[str, ...]
+
+
+class _Otherwise(Exception):
+    """The text is not written as it is exported."""
+
+
+def lines_of(text: str) -> ModuleLines | None:
+    """A module's lines, if it is written as it is exported."""
+    lines = text.split("\n")
+    first = next((n for n, line in enumerate(lines) if not line.startswith("#")), 0)
+    if lines[-2:] != ["}", "}"] or len(lines) < first + 5:
+        return None
+    main = _MODULE.fullmatch(lines[first]) and _MAIN.fullmatch(lines[first + 1])
+    last = _RETURN.fullmatch(lines[-3])
+    if not main or not last or last[2] != main[2]:
+        return None
+    head = [_ARGUMENT.fullmatch(one) for one in split(main[1])]
+    arguments = [(one[1], one[2]) for one in head if one is not None]
+    if len(arguments) != len(head):
+        return None
+    try:
+        ops, forms = _ops(lines, first + 2, len(lines) - 3)
+    except _Otherwise:
+        return None
+    return ModuleLines(
+        lines[:first], arguments, ops, forms, split(last[1]), split(main[2])
+    )
+
+
+def split(names: str) -> tuple[str, ...]:
+    """What stands between commas."""
+    return tuple(names.split(", ")) if names else ()
+
+
+def _ops(
+    lines: Sequence[str], start: int, end: int
+) -> tuple[list[OpLine], tuple[LineForm, ...]]:
+    found: list[OpLine] = []
+    known: dict[tuple[str, ...], int] = {}
+    forms: dict[LineForm, int] = {}
+    places = {""}
+    while start < end:
+        line, number = lines[start], start
+        start += 1
+        if "({" in line:
+            start = _closing(lines, number, end)
+            line = "\n".join(lines[number:start])
+        head, _, rest = line.partition("(")
+        operands, _, rest = rest.partition(")")
+        cut = rest.rfind(" loc(")
+        place = ""
+        if cut >= 0:
+            place, rest = rest[cut:], rest[:cut]
+            if place not in places:
+                places.add(_alias(place))
+        name, equals, kind = head.rpartition(" = ")
+        name, colon, count = name.partition(":")
+        if equals and not (name[0] == "%" and name[1:].isalnum()):
+            raise _Otherwise
+        key = (kind, rest, colon, count, equals)
+        form = known.get(key)
+        if form is None:
+            form = known[key] = forms.setdefault(_form(*key), len(forms))
+        found.append(OpLine(number + 1, place, name, operands, form))
+    return found, tuple(forms)
+
+
+def _form(kind: str, rest: str, *results: str) -> LineForm:
+    """A form that is one op, and says all about it."""
+    form = LineForm(kind, one_channel(rest), "".join(results))
+    plain = _KIND.fullmatch(form.kind) and _RESULTS.fullmatch(form.results)
+    if not plain or form.kind in _NOT_PLAIN:
+        raise _Otherwise
+    if "//" in form.rest or " loc(" in form.rest:
+        raise _Otherwise
+    return form
+
+
+def _alias(place: str) -> str:
+    """A place that has a meaning by itself."""
+    if not _PLACE.fullmatch(place):
+        raise _Otherwise
+    return place
+
+
+def _closing(lines: Sequence[str], start: int, end: int) -> int:
+    """The line behind the one where all braces of an op with regions are closed."""
+    depth = 0
+    for number in range(start, end):
+        depth += lines[number].count("{") - lines[number].count("}")
+        if not depth:
+            return number + 1
+    raise _Otherwise
