@@ -113,6 +113,11 @@ def takes_part(nest: Nest) -> bool:
     return nest.signature.kind in _PARTS
 
 
+def puts_part(nest: Nest) -> bool:
+    """Whether the result is the first operand with one part written over."""
+    return nest.signature.kind == "stablehlo.dynamic_update_slice"
+
+
 PASSED_ON = frozenset({CONSTRAINT})
 """Ops whose result is the operand itself, so that nothing has to be computed."""
 

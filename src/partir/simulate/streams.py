@@ -99,7 +99,7 @@ def of_further_iteration(
     There must be time for both.
     """
     kernels = body.kernels
-    hidden = _ahead(body, types) | _behind(body)
+    hidden = _ahead(body, types) | moved_for_nobody(body)
     waited_for = [
         0.0 if number in hidden else duration
         for number, duration in enumerate(durations)
@@ -128,7 +128,7 @@ def _ahead(body: Kernels, types: Sequence[TensorType]) -> set[int]:
     return found
 
 
-def _behind(body: Kernels) -> set[int]:
+def moved_for_nobody(body: Kernels) -> set[int]:
     """Collectives of which no product is made, in this iteration or the next."""
     needed: set[int] = set()
     for _ in range(2):  # what the next one needs, this one must have made

@@ -18,6 +18,7 @@ from partir.ir.types import TensorType
 from partir.simulate.cost import NOTHING, Cost
 from partir.simulate.device.spec import DeviceSpec
 from partir.simulate.fold_multiplicity import Multiplicity
+from partir.simulate.interference import Beside, beside_of, slowed, stored_moves
 from partir.simulate.kernels.kernel import Kernel, Kernels, is_barrier
 from partir.simulate.network.collectives import Network
 from partir.simulate.streams import of_block, of_further_iteration
@@ -39,6 +40,7 @@ class Run:
     durations: Sequence[float]
     starts: Sequence[float]
     seconds: float
+    beside: Beside | None = None
 
 
 class Clock:
@@ -59,12 +61,14 @@ class Clock:
         self.types, self.device, self.network = types, device, network
         self.schedule, self.multiplicity = schedule, multiplicity
         self.overlap = overlap and device.overlap
+        self._costs = bool(self.overlap and device.overlap_cost)
         self._vector_rate = device.vector_rate
+        self._memory_rate = device.memory_bytes_per_s * device.memory_efficiency
         self.trip_count = trip_count
         self._runs: dict[int, Run] = {}  # of blocks inside loops
 
-    def run(self, block: Kernels) -> Run:
-        """All kernels of a block that is in order."""
+    def run(self, block: Kernels, repeated: bool = False) -> Run:
+        """All kernels of a block that is in order; `repeated` if it is a loop's."""
         kernels = block.kernels
         durations = [
             self.compute_seconds(kernel)
@@ -74,7 +78,10 @@ class Clock:
         ]
         in_parts = self.device.products_in_parts
         found = of_block(block, durations, self.overlap, in_parts)
-        return Run(block, durations, found.starts, found.seconds)
+        moves = stored_moves(block, self.types, repeated) if self._costs else set()
+        beside = beside_of(block, durations, self.device, moves)
+        seconds = slowed(found.seconds, beside, self.device)
+        return Run(block, durations, found.starts, seconds, beside)
 
     def cost(self, run: Run) -> Cost:
         """The sum over all kernels of a block, repetitions counted."""
@@ -136,7 +143,7 @@ class Clock:
             return run.seconds
         in_parts = self.device.products_in_parts
         again = of_further_iteration(run.block, run.durations, self.types, in_parts)
-        return min(again, run.seconds)
+        return min(slowed(again, run.beside, self.device), run.seconds)
 
     def _inside(self, kernel: Kernel) -> tuple[list[Run], int]:
         """What is inside a loop, and how often; of branches the longest, once."""
@@ -146,7 +153,8 @@ class Clock:
         for block in kernel.inner:
             known = self._runs.get(id(block))
             if known is None:
-                known = self._runs[id(block)] = self.run(self.schedule(block))
+                known = self.run(self.schedule(block), repeated=True)
+                self._runs[id(block)] = known
             runs.append(known)
         if op.trips == 1:
             return [max(runs, key=lambda run: run.seconds)], 1
@@ -169,8 +177,9 @@ class Clock:
         else:
             work = kernel.flops + kernel.transcendentals * device.transcendental_flops
             seconds = work / self._vector_rate
-        memory = kernel.moved_bytes / device.memory_bytes_per_s
-        return (seconds if seconds > memory else memory) + device.kernel_seconds
+        memory = kernel.moved_bytes / self._memory_rate
+        longer = seconds if seconds > memory else memory
+        return longer + device.kernel_seconds if longer else 0.0
 
     def _matmul(self, kernel: Kernel) -> float:
         """Products of padded matrices at the rate of their element type."""
@@ -184,7 +193,8 @@ class Clock:
         wide = any(self.types[v].dtype in ("f32", "f64") for v in kernel.reads[:2])
         rate = device.flops_per_s * (device.float32_rate if wide else 1.0)
         flops = 2.0 * batch * math.prod(padded)
-        return flops / (rate * device.matrix_efficiency)
+        share = kernel.by_hand and device.opaque_efficiency
+        return flops / (rate * (share or device.matrix_efficiency))
 
     # Communication
 
@@ -217,7 +227,7 @@ class Clock:
         calls, size = self._calls(kernel, self._member_counts(kernel))
         seconds = self._transfer(op, size)
         packed = sum(map(self._packed_bytes, kernel.members))
-        seconds += 2 * packed / self.device.memory_bytes_per_s
+        seconds += 2 * packed / self._memory_rate
         return calls * seconds
 
     def _member_counts(self, kernel: Kernel) -> list[int] | None:

@@ -79,6 +79,7 @@ def test_caches_tell_policies_apart_by_what_they_do() -> None:
         "into_products": True,
         "keeps_sources": True,
         "narrow_products": True,
+        "in_place": True,
         "unrolled_trips": 9,
         "roles": (("stablehlo.tanh", Role.CHEAP),),
     }

@@ -139,3 +139,27 @@ def test_what_one_policy_learnt_is_not_used_by_another() -> None:
     assert counts == [1, 2, 1]
     spec = replace(partir.devices["tpu_v5e"], fusion=opaque)
     assert done.estimate_on(spec).seconds > done.estimate_on("tpu_v5e").seconds
+
+
+def test_parts_are_read_and_written_where_they_lie() -> None:
+    def stacked(x: Any, y: Any) -> Any:
+        part = jax.lax.dynamic_slice(x, (8, 0), (8, 64))
+        made = part @ y
+        return jax.lax.dynamic_update_slice(x, made, (8, 0)), jnp.zeros((64, 64))
+
+    def large(policy: FusionPolicy) -> list[bool]:
+        """Whether each kernel that moves more than indices is a product."""
+        found = kernels(stacked, policy, 2)
+        return [k.matmul is not None for k in found if k.moved_bytes > 64]
+
+    assert sorted(large(XLA)) == [False, False, False, True]
+    assert large(replace(XLA, in_place=True)) == [True]
+
+
+def test_what_is_computed_on_the_way_is_not_free() -> None:
+    def stacked(x: Any) -> Any:
+        part = jax.lax.dynamic_slice(x, (8, 0), (8, 64))
+        return jax.lax.dynamic_update_slice(x, jnp.tanh(part), (8, 0))
+
+    found = kernels(stacked, replace(XLA, in_place=True), 1)
+    assert any(k.transcendentals and k.moved_bytes for k in found)

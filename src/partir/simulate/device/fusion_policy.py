@@ -41,6 +41,9 @@ class FusionPolicy:
             computed in each of them if what it is made of is in memory as long, and
             stored if not.
         narrow_products: whether what only products read is stored as bfloat16.
+        in_place: whether parts of larger values are read and written where they lie by
+            the kernels that use or make them, and nobody fills what is written over:
+            then a kernel that only cuts out, puts in or fills costs nothing.
         unrolled_trips: a loop of no more iterations than this with nothing in it but
             what fuses is one kernel. (Random bits are such a loop where a function is
             traced for CPUs; for accelerators JAX writes them without one.)
@@ -61,6 +64,7 @@ class FusionPolicy:
     into_products: bool = False
     keeps_sources: bool = False
     narrow_products: bool = False
+    in_place: bool = False
     unrolled_trips: int = 0
     roles: tuple[tuple[str, Role], ...] = ()
     key: str = field(init=False, repr=False, compare=False)
@@ -78,7 +82,8 @@ class FusionPolicy:
         own = (sorted(self.fused), sorted(self.recomputed), self.most_kernels)
         more = (self.most_operands, self.shared_with_reductions, sorted(self.roles))
         memory = (self.into_products, self.keeps_sources, self.narrow_products)
-        key = f"fusion {own} {more} {memory} {self.unrolled_trips}"
+        last = (self.unrolled_trips, self.in_place)
+        key = f"fusion {own} {more} {memory} {last}"
         object.__setattr__(self, "key", key)
 
     def role_of(self, nest: Nest) -> Role:

@@ -50,17 +50,26 @@ class DeviceSpec:
         hop_seconds: latency of a step within a node.
         network_hop_seconds: latency of a step between nodes.
         matrix_efficiency: share of the peak that large matrix products reach.
+        opaque_efficiency: share of the peak that products reach in functions that are
+            kept whole, which are kernels written by hand, as for flash attention; 0 for
+            `matrix_efficiency`.
         matrix_tile: rows, columns and depth that products are padded to.
         float32_rate: speed of float32 products relative to the peak.
         vector_flops_per_s: peak of elementwise arithmetic.
+        memory_efficiency: share of the memory's bandwidth that kernels reach.
         transcendental_flops: flops that a transcendental function counts for.
         kernel_seconds: time to start a kernel.
+        host_seconds: time that the host takes to start a kernel while others run; if
+            that is longer than what they take, the device waits for it.
         collective_seconds: time to start a collective.
         step_seconds: time to start a step.
         collective_efficiency: share of the links' bandwidth that each kind reaches.
         packs: whether what is gathered or scattered along a dimension that is not the
             first is copied into one piece.
         overlap: whether collectives run beside computation.
+        overlap_cost: share of the time of a collective beside computation by which that
+            takes longer. It is that of stored values (weights, gradients, state); what
+            lies between two products is moved part by part with them.
         products_in_parts: whether a product computes with the parts of an operand that
             have arrived while others are being gathered, and results are scattered
             likewise (as compilers for TPUs do).
@@ -104,16 +113,20 @@ class DeviceSpec:
     hop_seconds: float = 1e-6
     network_hop_seconds: float = 5e-6
     matrix_efficiency: float = 0.7
+    opaque_efficiency: float = 0.0
     matrix_tile: tuple[int, int, int] = (1, 1, 1)
     float32_rate: float = 1.0
     vector_flops_per_s: float = 0.0
+    memory_efficiency: float = 1.0
     transcendental_flops: float = 10.0
     kernel_seconds: float = 2e-6
+    host_seconds: float = 0.0
     collective_seconds: float = 0.0
     step_seconds: float = 0.0
     collective_efficiency: Mapping[str, float] = field(default_factory=dict)
     packs: bool = True
     overlap: bool = True
+    overlap_cost: float = 0.0
     products_in_parts: bool = False
     order: Order = "breadth_first"
     combine_bytes: float = 0.0
@@ -131,7 +144,7 @@ class DeviceSpec:
             _require(self, name, getattr(self, name), least=0, strictly=True)
         for name in _NOT_NEGATIVE:
             _require(self, name, getattr(self, name), least=0)
-        for name in ("matrix_efficiency", "float32_rate"):
+        for name in ("matrix_efficiency", "memory_efficiency", "float32_rate"):
             _require(self, name, getattr(self, name), least=0, strictly=True, most=8)
         _one_of(self, "topology", get_args(Topology))
         _one_of(self, "order", get_args(Order))
@@ -188,6 +201,9 @@ _NOT_NEGATIVE = (
     "vector_flops_per_s",
     "transcendental_flops",
     "kernel_seconds",
+    "host_seconds",
+    "opaque_efficiency",
+    "overlap_cost",
     "collective_seconds",
     "step_seconds",
     "combine_bytes",

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 
 from partir.ir.types import TensorType
-from partir.rules.traits import Role
+from partir.rules.traits import Role, puts_part, takes_part
 from partir.simulate.device.fusion_policy import FusionPolicy
 from partir.simulate.kernels.facts import Facts, facts_of
 from partir.simulate.kernels.kept_values import KeptValues
@@ -231,6 +231,8 @@ class Fuser:
         own = fact.work
         if own.moved_bytes > moved:
             moved = own.moved_bytes
+        if self.policy.in_place and not any(work) and _only_moves(op, reads):
+            moved = 0.0
         return Kernel(
             op,
             self._bases(reads),
@@ -244,6 +246,7 @@ class Fuser:
             (),
             (),
             own.moves,
+            own.by_hand,
         )
 
     def _other(self, op: SpmdOp, leaves: Leaves) -> Kernel:
@@ -293,6 +296,13 @@ class Fuser:
             moved_bytes=sum(map(size, (*reads, *op.results))),
             role=Role.COSTLY,
         )
+
+
+def _only_moves(op: SpmdOp, reads: tuple[int, ...]) -> bool:
+    """Whether a kernel without arithmetic cuts out, puts in, or fills."""
+    if not isinstance(op, Compute):
+        return False
+    return takes_part(op.nest) or puts_part(op.nest) or not reads
 
 
 def _want(

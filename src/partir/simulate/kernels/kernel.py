@@ -19,6 +19,7 @@ class Kernel(NamedTuple):
 
     `moved_bytes` is what goes through memory: a slice reads only its window.
     `moves` are collectives that the model's author wrote inside the op.
+    `by_hand` are functions kept whole: kernels that somebody wrote.
     `copied` are values among its reads that it reads from a copy of its own.
     """
 
@@ -34,6 +35,7 @@ class Kernel(NamedTuple):
     members: tuple[Collective, ...] = ()
     copied: tuple[int, ...] = ()
     moves: tuple[ManualCollective, ...] = ()
+    by_hand: bool = False
 
 
 def is_barrier(kernel: Kernel) -> bool:

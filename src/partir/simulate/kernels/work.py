@@ -41,6 +41,7 @@ class Work(NamedTuple):
 
     An op with a program inside also has that program's memory traffic and collectives.
     Where that is written for one device (`per_device`), loops don't divide its figures.
+    `by_hand` is a function kept whole: a kernel that somebody wrote.
     """
 
     flops: float = 0.0
@@ -49,6 +50,7 @@ class Work(NamedTuple):
     moved_bytes: float = 0.0
     moves: tuple[ManualCollective, ...] = ()
     per_device: bool = False
+    by_hand: bool = False
 
     @property
     def arithmetic(self) -> float:
@@ -339,7 +341,7 @@ def call(nest: Nest) -> Work:
         flops = float(nest.attrs[FLOPS].strip('"'))
         products = float(nest.attrs.get(PRODUCTS, "0").strip('"'))
         share = math.prod(loop.size for loop in nest.loops)
-        return Work(flops / share, 0, cube(products / share))
+        return Work(flops / share, 0, cube(products / share), by_hand=True)
     target = nest.attrs.get("call_target_name", "").strip('"')
     shape = nest.operand_types[0].shape if nest.operand_types else ()
     if len(shape) > 1 and _DECOMPOSITIONS.search(target):

@@ -1,0 +1,115 @@
+"""What collectives take from kernels beside them, and waiting for the host."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import partir
+from partir.simulate.interference import stored_moves
+from partir.simulate.kernels.fusion import Fuser
+
+LAYERS, WIDTH = 12, 2048
+TPU = replace(partir.devices["tpu_v5e"], overlap_cost=0.0)
+
+
+def layers(weights: Any, x: Any) -> Any:
+    return jax.lax.scan(lambda x, w: (jnp.tanh(x @ w), None), x, weights)[0]
+
+
+def made(rows: int, schedule: list[Any], unroll: bool = False) -> partir.Partitioned:
+    weights = jax.ShapeDtypeStruct((LAYERS, WIDTH, WIDTH), "bfloat16")
+    x = jax.ShapeDtypeStruct((rows, WIDTH), "bfloat16")
+
+    def unrolled(weights: Any, x: Any) -> Any:
+        for number in range(LAYERS):
+            x = jnp.tanh(x @ weights[number])
+        return x
+
+    step = unrolled if unroll else layers
+    return partir.partition(step, {"B": 8}, schedule, args=(weights, x))
+
+
+SHARDED = [
+    partir.ManualPartition({"x": 0}, axis="B"),
+    partir.ManualPartition({"weights": 1}, axis="B"),
+]
+
+
+def seconds(done: partir.Partitioned, **constants: float) -> float:
+    return float(done.estimate_on(replace(TPU, **constants)).seconds)  # type: ignore[arg-type]  # mypy reads one type for all fields
+
+
+@pytest.mark.parametrize("unroll", [False, True])
+def test_hidden_gathers_of_weights_slow_products(unroll: bool) -> None:
+    done = made(2**17, SHARDED, unroll)
+    free, dear, whole = (seconds(done, overlap_cost=c) for c in (0.0, 0.5, 1.0))
+    moved = done.estimate_on(TPU).communication_seconds
+    assert free < dear < whole
+    assert whole - dear == pytest.approx(dear - free)
+    # At a cost of 1 hiding gains nothing.
+    apart = done.estimate_on(TPU).compute_seconds + moved
+    assert whole == pytest.approx(apart, rel=0.02)
+
+
+def test_what_is_waited_for_is_not_paid_twice() -> None:
+    done = made(2**11, SHARDED)  # hardly anything to hide behind
+    assert seconds(done, overlap_cost=1.0) <= (
+        done.estimate_on(TPU).compute_seconds
+        + done.estimate_on(TPU).communication_seconds
+    ) * (1 + 1e-9)
+
+
+def stored(done: partir.Partitioned) -> int:
+    block = Fuser(done.spmd, TPU.fusion).run()
+    return len(stored_moves(block, done.spmd.types, repeated=False))
+
+
+def test_what_lies_between_products_is_moved_with_them() -> None:
+    def products(x: Any, up: Any, down: Any, last: Any) -> Any:
+        return jnp.tanh((x @ up) @ down) @ last
+
+    x = jax.ShapeDtypeStruct((2**14, WIDTH), "bfloat16")
+    w = jax.ShapeDtypeStruct((WIDTH, WIDTH), "bfloat16")
+    columns = partir.ManualPartition({"up": 1}, axis="B")
+    done = partir.partition(products, {"B": 8}, [columns], args=(x, w, w, w))
+    assert sum(done.collectives.values()) == 1
+    assert stored(done) == 0
+    assert stored(made(2**11, SHARDED, unroll=True)) == LAYERS
+
+
+def test_the_host_starts_kernels_while_others_run() -> None:
+    done = made(2**17, SHARDED)
+    plain = seconds(done)
+    assert seconds(done, host_seconds=1e-9) == plain
+    slow = seconds(done, host_seconds=1.0)
+    assert slow >= LAYERS
+    assert slow == pytest.approx(2 * seconds(done, host_seconds=0.5))
+
+
+def test_kernels_written_by_hand_have_an_efficiency_of_their_own() -> None:
+    def product(x: Any, w: Any) -> Any:
+        return x @ w
+
+    x = jax.ShapeDtypeStruct((4096, 4096), "bfloat16")
+    kept = partir.opaque(product, "b _, _ f -> b f")
+    plain = partir.partition(product, {"B": 1}, [], args=(x, x))
+    whole = partir.partition(lambda x, w: kept(x, w), {"B": 1}, [], args=(x, x))
+    one = {"matrix_efficiency": 0.8, "opaque_efficiency": 0.0, "kernel_seconds": 0.0}
+    assert seconds(whole, **one) == pytest.approx(seconds(plain, **one))
+    other = one | {"opaque_efficiency": 0.4}
+    assert seconds(whole, **other) == pytest.approx(2 * seconds(plain, **other))
+
+
+def test_memory_is_as_fast_as_kernels_make_it() -> None:
+    x = jax.ShapeDtypeStruct((4096, 4096), "bfloat16")
+    done = partir.partition(lambda x: x + 1, {"B": 1}, [], args=(x,))
+    fast, slow = (
+        seconds(done, memory_efficiency=share, kernel_seconds=0.0)
+        for share in (1.0, 0.5)
+    )
+    assert slow == pytest.approx(2 * fast)
