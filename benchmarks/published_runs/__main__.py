@@ -1,22 +1,23 @@
 """Step times of published training runs beside what the simulator says.
 
-    python -m benchmarks.published_runs [--fit] [--only ID ...]
+    python -m benchmarks.published_runs [--fit | --all] [--only ID ...]
 
 Half of the rows, by a hash of their names, may be fitted by; figures are of the other
-half. ``--fit`` shows that first half, and the share of the peak that large products of
-each device reach (``matrix_efficiency``) by which its step times are met best.
+half. ``--fit`` shows that first half, the constants of specs by which its step times
+are met best (`fit.py`), and how well they are met by constants fitted without the rows
+of the same framework. ``--all`` shows both halves: the order within a device.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
 import statistics
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from benchmarks.published_runs.fit import chip, fitted, maker
 from benchmarks.published_runs.run import EXCLUDED, Run, runs
 
 
@@ -24,18 +25,19 @@ def main(argv: list[str] | None = None) -> int:
     """Read the command line and do what it says."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--fit", action="store_true", help="the half to fit by")
+    parser.add_argument("--all", action="store_true", help="both halves")
     parser.add_argument("--only", nargs="*", default=[], help="parts of names")
     options = parser.parse_args(argv)
     chosen = [
         run
         for run in runs()
-        if run.is_fitted == options.fit
+        if (options.all or run.is_fitted == options.fit)
         and (not options.only or any(part in run.id for part in options.only))
     ]
     errors = {run: _error(run) for run in chosen}
     _summary(errors)
     if options.fit:
-        _fitted(chosen)
+        _fit(chosen)
     return 0
 
 
@@ -84,32 +86,40 @@ def _by_device(own: Iterable[Run]) -> dict[str, list[Run]]:
     return found
 
 
-def _fitted(chosen: Sequence[Run]) -> None:
-    """Print the efficiency of each device that suits its runs best.
-
-    A step is a part that products take, which goes with the efficiency, and a rest.
-    """
-    for device, own in _by_device(chosen).items():
-        parts = [(run, *_parts(run)) for run in own]
-
-        def cost(share: float, parts: Sequence[tuple[Run, float, float]]) -> float:
-            ratios = [(p / share + rest) / run.seconds for run, p, rest in parts]
-            return sum(abs(math.log(ratio)) for ratio in ratios)
-
-        best = min(range(20, 100), key=lambda n: cost(n / 100, parts))
-        each = [f"{p / (run.seconds - rest):.2f}" for run, p, rest in parts]
-        print(f"{device}: matrix_efficiency {best / 100}; by run {', '.join(each)}")
-
-
-def _parts(run: Run) -> tuple[float, float]:
-    """Seconds of products at the peak, and of all else."""
-    slow, fast = (
-        run.predicted(
-            run.partitioned.estimate_on(replace(run.spec, matrix_efficiency=share))
-        )
-        for share in (0.5, 1.0)
+def _fit(chosen: Sequence[Run]) -> None:
+    """Print the constants that suit these runs best, also those without a source."""
+    for name, constants in fitted(chosen).items():
+        each = ", ".join(f"{key} {value:g}" for key, value in constants.items())
+        print(f"{name}: {each}")
+    left_out = _without_source(chosen)
+    sizes = [abs(error) for error in left_out.values()]
+    print(
+        f"constants fitted without the runs of the same source: {len(sizes)} runs, "
+        f"median error {statistics.median(sizes):.1%}, "
+        f"mean {statistics.mean(sizes):.1%}"
     )
-    return slow - fast, 2 * fast - slow
+
+
+def _without_source(chosen: Sequence[Run]) -> dict[Run, float]:
+    """Errors of runs by constants that no run of their framework was fitted by.
+
+    A chip that only one framework has runs of is left out.
+    """
+    errors = {}
+    for source in sorted({run.row["framework"] for run in chosen}):
+        rest = [run for run in chosen if run.row["framework"] != source]
+        own = [run for run in chosen if run.row["framework"] == source]
+        chips = {chip(run) for run in rest}
+        own = [run for run in own if chip(run) in chips]
+        if not own:
+            continue
+        found = fitted([run for run in rest if maker(run) in map(maker, own)], rounds=1)
+        for run in own:
+            share = found[f"matrix_efficiency of {maker(run)}"][chip(run)]
+            spec = replace(run.spec, **found[maker(run)], matrix_efficiency=share)
+            predicted = run.predicted(run.partitioned.estimate_on(spec))
+            errors[run] = predicted / run.seconds - 1
+    return errors
 
 
 if __name__ == "__main__":

@@ -37,6 +37,8 @@ class Config:
     activations: str  # dtype that is computed with
     saved: str
     flash: bool
+    one_hot: bool = False  # embeddings are looked up by a product
+    activation: str = ""  # "relu", or the usual one
 
     @property
     def shared(self) -> int:
@@ -47,8 +49,11 @@ class Config:
 # What checkpoints keep. Offloading keeps it too, in the host's memory.
 SAVED: dict[str, tuple[str, ...]] = {
     "nothing": (),
+    "keys, values and last": ("key", "value", "down"),
     "projections": ("query", "key", "value"),
     "projections and output": ("query", "key", "value", "out"),
+    "projections and attention": ("query", "key", "value", "attended"),
+    "projections, attention and last": ("query", "key", "value", "attended", "down"),
     "products": ("query", "key", "value", "out", "gate", "up", "down"),
     "products and attention": tuple(
         "query key value attended out gate up down".split()
@@ -75,9 +80,20 @@ def _flash_forward(q: Array, k: Array, v: Array) -> tuple[Array, tuple[Array, ..
 
 
 def _flash_backward(kept: tuple[Array, ...], gradient: Array) -> tuple[Array, ...]:
-    """Scores are computed again."""
-    _, pull = jax.vjp(_causal, *kept)
-    return pull(gradient)
+    """Scores are computed again: five products, as kernels do it."""
+    q, k, v = kept
+    half = k.shape[1] // 2
+    scores = jnp.einsum("bsgrd,btgd->bgrst", q, k[:, :half])
+    weights = jax.nn.softmax(scores.astype(jnp.float32))
+    of_weights = jnp.einsum("bsgrd,btgd->bgrst", gradient, v[:, :half])
+    of_scores = weights * (
+        of_weights - jnp.sum(of_weights * weights, -1, keepdims=True)
+    )
+    of_scores, weights = of_scores.astype(q.dtype), weights.astype(q.dtype)
+    of_q = jnp.einsum("bgrst,btgd->bsgrd", of_scores, k[:, :half])
+    of_k = jnp.einsum("bgrst,bsgrd->btgd", of_scores, q)
+    of_v = jnp.einsum("bgrst,bsgrd->btgd", weights, gradient)
+    return of_q, *(jnp.concatenate([g, g], axis=1) for g in (of_k, of_v))
 
 
 _flash.defvjp(_flash_forward, _flash_backward)
@@ -137,6 +153,9 @@ def normalised(x: Array, scale: Array) -> Array:
     return wide.astype(x.dtype) * scale.astype(x.dtype)
 
 
+_ACTIVATIONS = {"": jax.nn.gelu, "relu": jax.nn.relu}
+
+
 def layer(config: Config, x: Array, weights: Params) -> Array:
     """One block: attention, then the MLP."""
     attend = flash if config.flash else unfused
@@ -155,14 +174,20 @@ def layer(config: Config, x: Array, weights: Params) -> Array:
         gate = checkpoint_name(y @ use["gate"], "gate")
         hidden = jax.nn.silu(gate) * hidden
     else:
-        hidden = jax.nn.gelu(hidden)
+        hidden = _ACTIVATIONS[config.activation](hidden)
     return x + checkpoint_name(hidden @ use["down"], "down")
+
+
+def _embedded(config: Config, table: Array, tokens: Array) -> Array:
+    if not config.one_hot:
+        return jnp.take(table, tokens, axis=0)
+    return jax.nn.one_hot(tokens, len(table), dtype=table.dtype) @ table
 
 
 def loss_fn(config: Config, params: Params, tokens: Array, labels: Array) -> Array:
     """Mean cross entropy of the next tokens."""
     table = params["embedding"]
-    x = jnp.take(table.astype(config.activations), tokens, axis=0)
+    x = _embedded(config, table.astype(config.activations), tokens)
 
     keep = jax.checkpoint_policies.save_only_these_names(*SAVED[config.saved])
     block = jax.checkpoint(functools.partial(layer, config), policy=keep)

@@ -36,12 +36,16 @@ _REMAT = (
     ("minimal", "products"),
     ("qkv_proj_offloaded", "projections"),
     ("custom: layer input, qkv, out_proj", "projections and output"),
+    ("custom: layer input, qkv, context, mlpwo", "projections, attention and last"),
+    ("custom: layer input, qkv, context", "projections and attention"),
+    ("custom: layer input, kv, mlpwo", "keys, values and last"),
     ("custom: layer input, qkv", "projections"),
     ("layer input offloaded", "nothing"),
     ("selective (per op)", "every other product"),
     ("selective", "products and attention"),
     ("see", "nothing"),  # not given
 )
+HOST_SECONDS = 80e-6  # that PyTorch takes for one of our kernels; fitted
 _PARTS = (("seqsel-175B", 3),)  # of a stage, interleaved (arXiv:2205.05198)
 _CHIPS = {"tpu_v7": 2}  # JAX devices in what the table calls a device
 
@@ -71,10 +75,19 @@ class Run:
     def spec(self) -> partir.DeviceSpec:
         """The device as this run had it."""
         spec = partir.devices[self.device]
+        if self.is_eager:
+            spec = replace(spec, host_seconds=HOST_SECONDS)
         if "500W" in self.row["hardware"]:  # of 700, and another memory
             rate, memory = spec.flops_per_s * 500 / 700, 2.4e12
             return replace(spec, flops_per_s=rate, memory_bytes_per_s=memory)
         return spec
+
+    @property
+    def is_eager(self) -> bool:
+        """Whether the host starts each kernel by itself: PyTorch, not compiled."""
+        row = self.row
+        compiled = "compile" in row["notes"] or row["framework"] == "PAX"
+        return not compiled and "MaxText" not in row["framework"]
 
     @property
     def seconds(self) -> float:
@@ -131,6 +144,8 @@ class Run:
             activations="bfloat16",
             saved=remat,
             flash=row["attention"] != "unfused",
+            one_hot=row["embedding"] == "one-hot",
+            activation=row["activation"],
         )
 
     @property
@@ -138,7 +153,8 @@ class Run:
         """Devices of one stage."""
         names = ("slice", "data", "context", "model")
         axes = {n: self.sizes[n] for n in names if self.sizes[n] > 1}
-        return partir.Mesh(axes or {"data": 1})
+        links = {"slice": "network"} if "slice" in axes else {}
+        return partir.Mesh(axes or {"data": 1}, links=links)
 
     def schedule(self) -> list[Any]:
         """Data and tensor parallelism, then what ZeRO shards."""

@@ -32,3 +32,30 @@ def test_microbatches_are_summed_once() -> None:
     tensors = 10  # parameters, stacked, and the loss
     steps = run.partitioned.steps[0].collectives
     assert steps["all_reduce"] == tensors + 1
+
+
+def test_looking_up_by_products_costs_flops() -> None:
+    run = BY_ID["jt-llama2-7b-8"]
+    assert run.config.one_hot
+    plain = Run({**run.row, "embedding": ""})
+    tokens = run.config.batch * run.config.sequence // 8
+    product = 2 * tokens * run.config.vocabulary * run.config.width
+    flops = run.partitioned.estimate_on(run.spec).flops
+    fewer = plain.partitioned.estimate_on(plain.spec).flops
+    assert flops - fewer == pytest.approx(2 * product, rel=0.05)  # and the gradient's
+
+
+def test_slices_are_joined_by_the_network() -> None:
+    run = BY_ID["mt-v5p-64b-128"]  # a pod has room for both
+    assert run.mesh.links == {"slice": "network"}
+
+
+def test_only_eager_frameworks_wait_for_the_host() -> None:
+    eager = {run.row["framework"] for run in BY_ID.values() if run.spec.host_seconds}
+    assert {name.split()[0] for name in eager} == {
+        "Megatron-LM",
+        "llm-foundry",
+        "nanotron",
+        "torchtitan",
+    }
+    assert not BY_ID["tt-8b-128-compile"].spec.host_seconds

@@ -8,7 +8,9 @@ per link and wrap-around; NVIDIA's and AMD's data sheets for GPUs. TPU v3's link
 uncertain. Tile sizes are those of the matrix units: 128 x 128 (256 x 256 since v6e)
 fed by 8 rows at a time; tensor cores' are small. 7 microseconds per GPU kernel and 70%
 of peak, where nothing else is said, are what AutoParallel (PyTorch) counts with; other
-`matrix_efficiency` are fitted on published runs (benchmarks/published_runs).
+`matrix_efficiency`, and what all TPUs or all GPUs have of `opaque_efficiency`,
+`memory_efficiency` and `overlap_cost`, are fitted on published runs
+(``python -m benchmarks.published_runs --fit``).
 
 A device is what JAX has for one: a chip, but a core of v3 and of v7, of which a chip
 has two. Such a core has half of its chip's flops, memory and bandwidth, and half of
@@ -39,6 +41,8 @@ _TPU = partial(
     float32_rate=1.0,
     packs=False,
     products_in_parts=True,
+    opaque_efficiency=0.4,
+    overlap_cost=1.0,
     kernel_seconds=1e-6,
     hop_seconds=1e-6,
     network_hop_seconds=1e-5,
@@ -54,6 +58,9 @@ _GPU = partial(
     matrix_tile=(16, 16, 16),
     # Products of float32 are done in TF32, at half the rate.
     float32_rate=0.5,
+    opaque_efficiency=0.3,
+    memory_efficiency=0.85,
+    overlap_cost=0.45,
     kernel_seconds=7e-6,
     hop_seconds=1e-6,
     network_hop_seconds=5e-6,
@@ -74,7 +81,7 @@ _SPECS = (
     _TPU(
         name="tpu_v4",
         flops_per_s=275e12,
-        matrix_efficiency=0.68,
+        matrix_efficiency=0.8,
         memory_bytes=30.75 * _GIB,  # both cores as one device ("megacore")
         memory_bytes_per_s=1200e9,
         link_bytes_per_s=45e9,  # 6 links
@@ -86,7 +93,7 @@ _SPECS = (
     _TPU(
         name="tpu_v5e",
         flops_per_s=197e12,
-        matrix_efficiency=0.78,
+        matrix_efficiency=0.86,
         memory_bytes=15.75 * _GIB,
         memory_bytes_per_s=819e9,
         link_bytes_per_s=45e9,  # measured; 50 nominal, 4 links
@@ -99,7 +106,7 @@ _SPECS = (
     _TPU(
         name="tpu_v5p",
         flops_per_s=459e12,
-        matrix_efficiency=0.79,
+        matrix_efficiency=0.87,
         memory_bytes=95.74 * _GIB,
         memory_bytes_per_s=2765e9,
         link_bytes_per_s=90e9,  # measured; 100 nominal, 6 links
@@ -111,7 +118,7 @@ _SPECS = (
     _TPU(
         name="tpu_v6e",
         flops_per_s=918e12,
-        matrix_efficiency=0.57,
+        matrix_efficiency=0.68,
         memory_bytes=31.25 * _GIB,
         memory_bytes_per_s=1638e9,
         link_bytes_per_s=90e9,  # measured; 100 nominal, 4 links
@@ -124,6 +131,7 @@ _SPECS = (
     _TPU(
         name="tpu_v7",
         flops_per_s=1153.5e12,  # a core: half of a chip's 2307
+        matrix_efficiency=0.84,
         memory_bytes=94.75 * _GIB,
         memory_bytes_per_s=3690e9,
         link_bytes_per_s=50e9,  # 6 links of 100 for two cores
@@ -136,7 +144,7 @@ _SPECS = (
     _GPU(
         name="v100",
         flops_per_s=125e12,  # float16: it has no bfloat16
-        matrix_efficiency=0.8,
+        matrix_efficiency=0.85,
         memory_bytes=32e9,
         memory_bytes_per_s=900e9,
         link_bytes_per_s=150e9,  # NVLink 2: 300 GB/s both ways
@@ -147,7 +155,7 @@ _SPECS = (
     _GPU(
         name="a100_40gb",
         flops_per_s=312e12,
-        matrix_efficiency=0.66,
+        matrix_efficiency=0.78,
         memory_bytes=40e9,
         memory_bytes_per_s=1555e9,
         link_bytes_per_s=300e9,
@@ -158,7 +166,7 @@ _SPECS = (
     _GPU(
         name="a100",
         flops_per_s=312e12,
-        matrix_efficiency=0.8,
+        matrix_efficiency=0.78,
         memory_bytes=80e9,
         memory_bytes_per_s=2039e9,
         link_bytes_per_s=300e9,  # NVLink 3: 600 GB/s both ways
@@ -169,7 +177,7 @@ _SPECS = (
     _GPU(
         name="h100",
         flops_per_s=989e12,
-        matrix_efficiency=0.57,
+        matrix_efficiency=0.63,
         memory_bytes=80e9,
         memory_bytes_per_s=3350e9,
         link_bytes_per_s=400e9,  # effective; 450 nominal
@@ -180,7 +188,7 @@ _SPECS = (
     _GPU(
         name="h200",
         flops_per_s=989e12,
-        matrix_efficiency=0.57,
+        matrix_efficiency=0.63,
         memory_bytes=141e9,
         memory_bytes_per_s=4800e9,
         link_bytes_per_s=400e9,  # effective, as H100; 450 nominal

@@ -110,7 +110,7 @@ class FusionPolicy:
 # Figures are those that XLA's CPU compiler was seen to follow.
 XLA = FusionPolicy(name="xla")
 XLA_CPU = FusionPolicy(name="xla_cpu")
-XLA_GPU = FusionPolicy(name="xla_gpu", unrolled_trips=8)
+XLA_GPU = FusionPolicy(name="xla_gpu", in_place=True, unrolled_trips=8)
 # What the compiler for TPUs keeps: read from its scheduled programs (libtpu 0.0.42.1).
 XLA_TPU = FusionPolicy(
     name="xla_tpu",
@@ -118,6 +118,7 @@ XLA_TPU = FusionPolicy(
     into_products=True,
     keeps_sources=True,
     narrow_products=True,
+    in_place=True,
     unrolled_trips=8,
 )
 POLICIES = {policy.name: policy for policy in (XLA, XLA_CPU, XLA_GPU, XLA_TPU)}
