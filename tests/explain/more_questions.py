@@ -38,6 +38,7 @@ MORE = [
         "neighbours",
         "tiles",
         "jnp.split(x @ w, 3, -1)",
+        marginal=True,  # the exchange takes twice the product: it pays if that hides it
     ),
     Question(
         "a loop's condition looks at what is tiled (jax#26586)",
