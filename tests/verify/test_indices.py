@@ -1,4 +1,4 @@
-"""Where slices start: an op moves what is out of range, and a program may do so, too."""
+"""Where slices start: ops move what is out of range, and programs may do so, too."""
 
 from __future__ import annotations
 

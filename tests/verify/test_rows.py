@@ -42,6 +42,10 @@ def pooled(x: jax.Array) -> jax.Array:
     return lax.reduce_window(x, -jnp.inf, lax.max, (1, 3), (1, 2), "SAME")
 
 
+def summed(x: jax.Array) -> jax.Array:
+    return lax.reduce_window(x, 0.0, lax.add, (2, 2), (1, 1), "VALID").sum(0)
+
+
 def joined(x: jax.Array, y: jax.Array) -> jax.Array:
     return jnp.concatenate([y, x * 2, y - 1], 1)
 
@@ -63,6 +67,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, int]]] = {
     ),
     "convolution": (convolved, (shape(1, 16, 4, 2), shape(3, 3, 2, 2)), {"x": 1}),
     "pooling": (pooled, (shape(2, 16),), {"x": 1}),
+    "sums of windows": (summed, (shape(8, 16),), {"x": 1}),
     "short tiles": (lambda x: jnp.sum(jnp.sin(x[:13]), 0), (shape(16, 2),), {"x": 0}),
     "look-up": (
         lambda t, i: t[i] * 2,
@@ -99,6 +104,7 @@ def test_rows_are_proved(name: str) -> None:
         ("look-up", "dense<3> : tensor<i32>", "dense<2> : tensor<i32>"),
         ("scatter", "dense<4> : tensor<i32>", "dense<5> : tensor<i32>"),
         ("short tiles", "direction LT>", "direction LE>"),
+        ("sums of windows", "stablehlo.add", "stablehlo.maximum"),
         ("joined, each on devices of its own", "direction LT>", "direction GE>"),
         ("padding", "dense<3.000000e+00>", "dense<2.000000e+00>"),
     ],

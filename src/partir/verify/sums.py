@@ -65,12 +65,19 @@ def reduce(classes: Classes, what: Reduction) -> Made:
     term = classes.terms[what.node]
     if term.kind == KNOWN and (made := _computed(term, what)) is not None:
         return made
-    if term.kind in (AT, PICKED):
-        within = _INSIDE[term.kind](classes, term, what)
-        if within is not None and not _counts_bags(term, what):
-            return within
-        if within is not None and _rows_in_source(classes, within):
-            return within
+    if term.kind not in (AT, PICKED):
+        return _of_rows(classes, term, what)
+    within = _INSIDE[term.kind](classes, term, what)
+    if within is not None and not _counts_bags(term, what):
+        return within
+    made = _of_rows(classes, term, what)
+    if within is None or in_source(classes, made):
+        return made
+    return within if _rows_in_source(classes, within) else made
+
+
+def _of_rows(classes: Classes, term: ClassTerm, what: Reduction) -> Made:
+    """A reduction of rows of a class, as they are."""
     if (alone := single(classes, what)) is not None:
         return alone
     if any((rows < GARBAGE).any() for rows in what.rows.values()):
