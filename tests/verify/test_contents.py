@@ -11,8 +11,17 @@ import partir
 from partir.mesh import Mesh
 from partir.verify import prove
 from partir.verify.classes import Classes
-from partir.verify.concrete import evaluated, number_class
+from partir.verify.concrete import (
+    KNOWN,
+    evaluated,
+    number_class,
+    numbers,
+    shown_numbers,
+)
 from partir.verify.contents import tilings
+from partir.verify.layout import Digit, DigitLayout, View
+from partir.verify.rows import GARBAGE, OPEN, RowTable, fill
+from partir.verify.terms import ClassTerm
 
 pytestmark = pytest.mark.quick
 
@@ -71,3 +80,48 @@ def test_a_number_has_one_class(number: int, dtype: str, kept: int) -> None:
     values = evaluated(classes, node)
     assert values is not None
     assert values == np.array(kept, values.dtype)
+
+
+ZERO = 1 << 39  # the row of the number zero
+
+
+def test_rows_that_are_no_numbers_are_not_read_as_such() -> None:
+    classes = Classes()
+    three = number_class(classes, 3, "i32")
+    known = ClassTerm(KNOWN, (), (), (), (), new=(OPEN,), dtype="i32")
+    codes = np.array([ZERO + 5, fill(three), GARBAGE])
+    layout = DigitLayout(((Digit(0, 1, 3),),), (), ((0, RowTable(codes, OPEN)),))
+    view = View(classes.of(known), layout)
+    shown = shown_numbers(classes, view)
+    assert shown is not None
+    assert shown.values[:2].tolist() == [5, 3]
+    assert shown.known.tolist() == [True, True, False]
+    assert numbers(classes, view) is None
+
+
+SHORT = """func.func public @main(%x: tensor<5xi32>) -> tensor<5xi32> {
+  %i = stablehlo.iota dim = 0 : tensor<5xi32>
+  %n = stablehlo.constant dense<3> : tensor<5xi32>
+  %m = stablehlo.remainder %i, %n : tensor<5xi32>
+  %d = stablehlo.subtract %n, %m : tensor<5xi32>
+  %q = stablehlo.divide %n, %d : tensor<5xi32>
+  %r = stablehlo.multiply %x, %q : tensor<5xi32>
+  return %r : tensor<5xi32> }"""
+
+
+@pytest.mark.parametrize(("start", "right"), [(3, True), (2, False)])
+def test_numbers_of_short_tiles(start: int, right: bool) -> None:
+    """What is behind the end may be any number, such as one by which none divides."""
+    local = SHORT.replace("5xi32", "3xi32").replace(
+        "%i = stablehlo.iota dim = 0 : tensor<3xi32>",
+        f"""%c = stablehlo.iota dim = 0 : tensor<3xi32>
+  %p = stablehlo.partition_id : tensor<ui32>
+  %s = stablehlo.convert %p : (tensor<ui32>) -> tensor<i32>
+  %t = stablehlo.constant dense<{start}> : tensor<i32>
+  %o = stablehlo.multiply %s, %t : tensor<i32>
+  %b = stablehlo.broadcast_in_dim %o, dims = [] : (tensor<i32>) -> tensor<3xi32>
+  %i = stablehlo.add %b, %c : tensor<3xi32>""",
+    )
+    tiled: Any = [[["B"]]]
+    proof = prove(partir.load(SHORT), local, TWO, tiled, tiled)
+    assert bool(proof.proved) == right

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from partir.ir.core import Op
 from partir.verify.classes import Classes
 from partir.verify.layout import DigitLayout, View, repeated
-from partir.verify.rows import DROPPED, GARBAGE, OPEN, Rows
+from partir.verify.rows import DROPPED, GARBAGE, OPEN, Rows, filled
 from partir.verify.spread import MOST, narrowed, rebuilt, rows_of
 from partir.verify.terms import ClassTerm
 
@@ -37,30 +37,56 @@ _COMPARED: dict[str, Any] = {
 }
 
 
+class ShownNumbers(NamedTuple):
+    """Numbers at every place, along axes and dimensions; and where there are any."""
+
+    values: np.ndarray
+    known: np.ndarray
+
+
 def numbers(classes: Classes, view: View) -> np.ndarray | None:
     """A view's numbers at every place, along axes and dimensions; None if unknown."""
-    if classes.terms[view.node].kind == KNOWN:
-        return _shown(classes, view)
-    values = evaluated(classes, view.node)
+    found = shown_numbers(classes, view)
+    return None if found is None or not found.known.all() else found.values
+
+
+def shown_numbers(classes: Classes, view: View) -> ShownNumbers | None:
+    """A view's numbers; `GARBAGE` has none, and is 1 here, which divides."""
+    dtype = TYPES.get(classes.terms[view.node].dtype)
+    counts = classes.terms[view.node].kind == KNOWN
+    values = None if counts else evaluated(classes, view.node)
+    if dtype is None or (values is None and not counts):
+        return None
+    rank = len(view.layout.axes) + len(view.layout.local)
+    rows = [
+        rows_of(view.layout, d) for d in range(1 if values is None else values.ndim)
+    ]
+    most = [2 * _ZERO] if values is None else values.shape
+    if any((r >= n).any() for r, n in zip(rows, most, strict=True)):
+        return None
+    spread = np.broadcast_arrays(*rows, np.zeros((1,) * rank, np.int64))[:-1]
     if values is None:
-        return None
-    index = []
-    for dim in range(values.ndim):
-        rows = rows_of(view.layout, dim)
-        if (rows < 0).any() or (rows >= values.shape[dim]).any():
-            return None
-        index.append(rows)
-    if index:
-        return np.asarray(values[tuple(np.broadcast_arrays(*index))])
-    return values.reshape((1,) * (len(view.layout.axes) + len(view.layout.local)))
+        made: np.ndarray = (spread[0] - _ZERO).astype(dtype)
+    else:
+        index = tuple(np.maximum(r, 0) for r in spread)
+        made = np.array(values[index] if index else values.reshape((1,) * rank))
+    return _filled_in(classes, made, spread)
 
 
-def _shown(classes: Classes, view: View) -> np.ndarray | None:
-    """Numbers that are rows of the class of all numbers of a type."""
-    rows = rows_of(view.layout, 0)
-    if (rows == GARBAGE).any():
-        return None
-    return (rows - _ZERO).astype(TYPES[classes.terms[view.node].dtype])
+def _filled_in(
+    classes: Classes, made: np.ndarray, rows: Sequence[Rows]
+) -> ShownNumbers | None:
+    """With numbers in place of rows where there are some."""
+    known = np.ones(made.shape, np.bool_)
+    for held in rows:
+        for code in np.unique(held[held < GARBAGE]):
+            number = evaluated(classes, filled(int(code)))
+            if number is None or number.size != 1:
+                return None
+            made[held == code] = number.reshape(())
+        known &= held != GARBAGE
+    made[~known] = 1
+    return ShownNumbers(made, known)
 
 
 def computed(
@@ -72,18 +98,22 @@ def computed(
         return None
     (type_,) = op.signature.results
     dtype = TYPES.get(type_.dtype)
-    operands = [numbers(classes, view) for view in views]
+    operands = [shown_numbers(classes, view) for view in views]
     if dtype is None or any(found is None for found in operands):
         return None
-    rank = len(sizes) + len(type_.shape)
-    spread = [
-        x.reshape(x.shape + (1,) * (rank - x.ndim)) for x in operands if x is not None
-    ]
+    rank, spread = len(sizes) + len(type_.shape), []
+    known: np.ndarray = np.ones((1,) * rank, np.bool_)
+    for found in operands:
+        assert found is not None
+        values, there = (x.reshape(x.shape + (1,) * (rank - x.ndim)) for x in found)
+        known = known & there
+        spread.append(values)
     with np.errstate(all="ignore"):
         made = run(op.signature.attrs, *spread)
     if made is None or not within(made, _ZERO - 1):
         return None
-    rows = narrowed(made.astype(dtype).astype(np.int64)) + _ZERO
+    rows = made.astype(dtype).astype(np.int64) + _ZERO
+    rows = narrowed(np.where(known, rows, GARBAGE))
     node = classes.of(ClassTerm(KNOWN, (), (), (), (), new=(OPEN,), dtype=type_.dtype))
     local = tuple(repeated(size) for size in type_.shape)
     plain = DigitLayout(local, tuple(repeated(size) for size in sizes))

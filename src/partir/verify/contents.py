@@ -16,7 +16,7 @@ import numpy as np
 
 from partir.ir.types import TensorType
 from partir.verify.classes import Classes
-from partir.verify.concrete import TYPES, number_class, numbers
+from partir.verify.concrete import TYPES, number_class, shown_numbers
 from partir.verify.layout import DigitLayout, Unreadable, View, repeated
 from partir.verify.rows import GARBAGE, Rows
 from partir.verify.spread import along, relaid
@@ -48,19 +48,21 @@ def recognised(
         return view
     if not dims and kind in ("affine", "constant"):
         return view
-    found = numbers(classes, view)
-    if found is None:
+    shown_ = shown_numbers(classes, view)
+    if shown_ is None or not shown_.known.any():
         return view
-    if (found == found.flat[0]).all():
+    found, known = shown_
+    first = found[known][0]
+    if known.all() and (found == first).all():
         if classes.source is None:
             classes.replaced.add(view.node)
-        node = number_class(classes, int(found.flat[0]), type_.dtype)
+        node = number_class(classes, int(first), type_.dtype)
         local = tuple(repeated(size) for size in type_.shape)
         return View(node, DigitLayout(local, tuple(repeated(size) for size in sizes)))
-    whole = np.broadcast_to(found, (*sizes, *type_.shape))
+    whole, there = (np.broadcast_to(x, (*sizes, *type_.shape)) for x in (found, known))
     if classes.source is None:
-        return _kept(classes, name, type_, view, whole)
-    return _tile_of_known(classes, sizes, name, type_, whole) or view
+        return _kept(classes, name, type_, view, whole) if known.all() else view
+    return _tile_of_known(classes, sizes, name, type_, (whole, there)) or view
 
 
 def _is_plain(classes: Classes, view: View) -> bool:
@@ -94,14 +96,14 @@ def _tile_of_known(
     sizes: Sequence[int],
     name: str,
     type_: TensorType,
-    found: np.ndarray,
+    found: tuple[np.ndarray, np.ndarray],
 ) -> View | None:
     """A value of the source whose tiles these numbers are, best one made alike."""
     known = classes.contents.get((type_.dtype, len(type_.shape)), {})
     possible = [
         tensor
         for tensor in known.values()
-        if tensor.values.flat[0] == found.flat[0]  # the first is the first's first
+        if tensor.values.flat[0] == found[0].flat[0]  # the first is the first's first
     ]
     for tensor in sorted(possible, key=lambda one: one.made_by != name):
         shape = tensor.values.shape
@@ -149,12 +151,12 @@ def _is_tile(
     whole: np.ndarray,
     tiling: Sequence[Sequence[int]],
     sizes: Sequence[int],
-    found: np.ndarray,
+    found: tuple[np.ndarray, np.ndarray],
 ) -> bool:
     rows = np.broadcast_arrays(*_rows(whole.shape, tiling, sizes))
     inside = np.all([held != GARBAGE for held in rows], axis=0)
     wanted = whole[tuple(np.where(inside, held, 0) for held in rows)]
-    return bool(((wanted == found) | ~inside).all())
+    return bool((((wanted == found[0]) & found[1]) | ~inside).all())
 
 
 def _shown(

@@ -43,7 +43,7 @@ def function(classes: Classes, node: int, leaf: int, values: Rows) -> np.ndarray
         own: np.ndarray = values.astype(TYPES[term.dtype])
         return own.reshape(-1, *(1 for _ in term.dims))
     known = evaluated(classes, node)
-    if known is not None:
+    if known is not None and not _is_made_of(classes, node, leaf):
         return known[None] if within(known, _nearest(values)) else None
     run, dtype = RUN.get(term.kind.removeprefix("stablehlo.")), TYPES.get(term.dtype)
     if run is None or dtype is None or term.new:
@@ -57,6 +57,18 @@ def function(classes: Classes, node: int, leaf: int, values: Rows) -> np.ndarray
     with np.errstate(all="ignore"):
         made = run(term.attrs, *operands)
     return None if made is None else np.asarray(made).astype(dtype)
+
+
+def _is_made_of(classes: Classes, node: int, leaf: int) -> bool:
+    """Whether a class reads another one."""
+    left, seen = [node], {node}
+    while left:
+        refs = {ref.node for ref in classes.terms[left.pop()].refs}
+        if leaf in refs:
+            return True
+        left += refs - seen
+        seen |= refs
+    return False
 
 
 def _nearest(values: Rows) -> int:
@@ -110,15 +122,18 @@ def _leaves(machine: Machine, value: int) -> Iterator[tuple[int, View]]:
         here = left.pop(0)
         known, op = machine.env.get(here), program.producers.get(here)
         seen.add(here)
-        if (
-            not isinstance(known, View)
-            or evaluated(machine.classes, known.node) is not None
-        ):
+        if not isinstance(known, View) or _is_number(machine, known):
             continue
         if machine.classes.in_source(known.node) and program.types[here].shape == shape:
             yield known.node, known
         if op is not None:
             left += [v for v in program.ops[op].operands if v not in seen]
+
+
+def _is_number(machine: Machine, view: View) -> bool:
+    """Whether a value is one number that is known."""
+    known = evaluated(machine.classes, view.node)
+    return known is not None and not machine.term(view).dims
 
 
 def _domain(count: int, machine: Machine, leaf: int) -> Rows:
