@@ -1,0 +1,105 @@
+"""Reductions without a name, such as an arg-maximum: of reductions of tiles.
+
+A reduction may be done in any order of its steps, as long as elements stay in theirs:
+StableHLO says so of every reducer, and of its initial values that they may come in
+anywhere. So a reduction along what reductions along tiles have given, by the same
+reducer and from the same initial values, is one along all tiles, each behind the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from partir.ir.attributes import ints
+from partir.ir.core import Op
+from partir.verify.layout import (
+    REPEATED,
+    Digit,
+    DigitLayout,
+    Digits,
+    Unreadable,
+    View,
+    digits,
+)
+from partir.verify.machine import Machine
+from partir.verify.terms import ClassTerm, Item, Ref
+
+
+def reduced_again(machine: Machine, op: Op, views: Sequence[View]) -> list[View]:
+    """A reduction, of what was reduced before if the source has that."""
+    made = machine.by_equation(op, views)
+    if machine.classes.source is None or machine.classes.in_source(made[0].node):
+        return made
+    try:
+        found = machine.by_equation(op, _before(machine, op, views))
+    except Unreadable:
+        return made
+    return found if machine.classes.in_source(found[0].node) else made
+
+
+def _before(machine: Machine, op: Op, views: Sequence[View]) -> list[View]:
+    """What reductions along tiles read, the tiles one behind the other."""
+    count = len(views) // 2
+    (along,) = ints(op.signature.attrs["dimensions"])
+    values, starts = views[:count], views[count:]
+    terms = [machine.term(view) for view in values]
+    first = terms[0]
+    if any(
+        term._replace(result=0, dtype="") != first._replace(result=0, dtype="")
+        or term.result != number
+        for number, term in enumerate(terms)
+    ):
+        raise Unreadable("results of different reductions")
+    same = first.kind == op.kind and first.attrs == (op.signature.lambdas, 1)
+    nodes = [ref.node for ref in first.refs[count:]]
+    if not same or nodes != [start.node for start in starts] or first.new:
+        raise Unreadable("another reduction")
+    if any(view.layout != values[0].layout or view.layout.tables for view in values):
+        raise Unreadable("results that lie at different places")
+    return [
+        *(
+            _read(first, number, view.layout, along)
+            for number, view in enumerate(values)
+        ),
+        *starts,
+    ]
+
+
+def _read(term: ClassTerm, number: int, layout: DigitLayout, along: int) -> View:
+    """An operand of a reduction, as its result lies, with what is reduced behind."""
+    ref = term.refs[number]
+
+    def moved(items: Digits) -> list[Digit]:
+        return [_digit(term, ref, digit) for digit in items]
+
+    local = [moved(items) for items in layout.local]
+    local[along] += [_special(term, ref, item) for item in term.specials[number]]
+    axes = tuple(digits(moved(items)) for items in layout.axes)
+    return View(ref.node, DigitLayout(tuple(map(digits, local)), axes))
+
+
+def _digit(term: ClassTerm, ref: Ref, digit: Digit) -> Digit:
+    if digit.dim == REPEATED:
+        return digit
+    return _variable(term, ref, term.free[digit.dim], digit.stride, digit.size)
+
+
+def _special(term: ClassTerm, ref: Ref, item: Item) -> Digit:
+    if isinstance(item, int):
+        return _variable(term, ref, item, 1, term.sizes[item])
+    name, size = item
+    if name != "repeated":
+        raise Unreadable("a reduction of rows in an order of their own")
+    return Digit(REPEATED, 0, size)
+
+
+def _variable(term: ClassTerm, ref: Ref, number: int, stride: int, size: int) -> Digit:
+    """Where a variable is in a class that is read; of others, it repeats."""
+    if term.sizes[number] <= 0:
+        raise Unreadable("a reduction of made rows")
+    for dim, held in enumerate(ref.dims):
+        if number in held:
+            for other in held[held.index(number) + 1 :]:
+                stride *= term.sizes[other]
+            return Digit(dim, stride, size)
+    return Digit(REPEATED, 0, size)
