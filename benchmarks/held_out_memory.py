@@ -32,6 +32,7 @@ from benchmarks.compiled import memory_bytes
 from benchmarks.compilers import DEVICES, RESULTS, devices_of
 from benchmarks.models.schedules import matrices
 from benchmarks.models.training import train_with, training_state
+from benchmarks.zoo.case import old_names
 
 AXES = {"B": 8}
 LENGTH = 512
@@ -63,7 +64,7 @@ def _of_tokens(kind: str, config: Callable[[int], Any], seq2seq: bool = False) -
 
         def loss(params: Any, ids: Array, labels: Array) -> Array:
             more = {"decoder_input_ids": ids} if seq2seq else {}
-            logits = model(ids, params=params, train=False, **more).logits
+            logits = model(ids, params=params, **more).logits
             chosen = jnp.take_along_axis(
                 jax.nn.log_softmax(logits.astype(jnp.float32)), labels[..., None], -1
             )
@@ -222,9 +223,9 @@ MODELS = {
 def sizes(model: Model, platform: str) -> tuple[int, int]:
     """Width and rows."""
     width, rows = (2048, 8) if model.heavy else (768, 64)
-    return (
-        (width // 4 // 64 * 64, rows // 4 or 8) if platform == "cpu" else (width, rows)
-    )
+    if platform == "cpu":
+        return width // 4 // 64 * 64, max(rows // 4, AXES["B"])
+    return width, rows
 
 
 @dataclass(frozen=True)
@@ -245,23 +246,28 @@ def measure(names: Sequence[str], platform: str, topology: str) -> Iterator[Row]
     """Compile one after another."""
     mesh = devices_of(platform, topology, AXES)
     for name in names:
-        model = MODELS[name]
-        width, rows = sizes(model, platform)
-        loss, params, batch = model.make(width, rows, jnp.dtype(model.dtype))
-        args = (*training_state(params), *batch)
-        done = partir.partition(
-            train_with(loss),
-            AXES,
-            [BATCH, SHARDED] if model.sharded else [BATCH],
-            args=args,
-            donate_argnums=(0, 1),
-            device=DEVICES[topology.split(":")[0]],
-            devices=mesh,
-        )
-        compiled = done.compile().lower(*args).compile()
-        row = Row(name, done.estimate.peak_bytes, memory_bytes(compiled))
+        with old_names():
+            row = _row(name, platform, DEVICES[topology.split(":")[0]], mesh)
         print(f"{name}: {row.predicted} {row.compiled} {row.error:+.1%}", flush=True)
         yield row
+
+
+def _row(name: str, platform: str, device: str, mesh: Any) -> Row:
+    model = MODELS[name]
+    width, rows = sizes(model, platform)
+    loss, params, batch = model.make(width, rows, jnp.dtype(model.dtype))
+    args = (*training_state(params), *batch)
+    done = partir.partition(
+        train_with(loss),
+        AXES,
+        [BATCH, SHARDED] if model.sharded else [BATCH],
+        args=args,
+        donate_argnums=(0, 1),
+        device=device,
+        devices=mesh,
+    )
+    compiled = done.compile().lower(*args).compile()
+    return Row(name, done.estimate.peak_bytes, memory_bytes(compiled))
 
 
 def page(rows: Sequence[Row], args: argparse.Namespace) -> str:

@@ -36,20 +36,21 @@ class Case:
 
 
 @contextlib.contextmanager
-def wide_floats() -> Iterator[None]:
-    """Model code that asks for 32-bit floats gets 64-bit ones.
-
-    Also gives `jnp.clip` back an argument name that jax dropped and T5 still uses.
-    """
+def old_names() -> Iterator[None]:
+    """Gives `jnp.clip` back an argument name that jax dropped and T5 still uses."""
     clip = jnp.clip
 
     def old_clip(x: Any, a_min: Any = None, a_max: Any = None) -> Array:
         return clip(x, a_min, a_max)
 
-    with (
-        mock.patch.object(jnp, "float32", jnp.float64),
-        mock.patch.object(jnp, "clip", old_clip),
-    ):
+    with mock.patch.object(jnp, "clip", old_clip):
+        yield
+
+
+@contextlib.contextmanager
+def wide_floats() -> Iterator[None]:
+    """Model code that asks for 32-bit floats gets 64-bit ones; names as of old."""
+    with mock.patch.object(jnp, "float32", jnp.float64), old_names():
         yield
 
 
