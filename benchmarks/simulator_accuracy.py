@@ -35,7 +35,8 @@ if FLAG not in os.environ.get("XLA_FLAGS", ""):
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 
-from benchmarks.models import suite  # noqa: E402
+import partir  # noqa: E402
+from benchmarks.models import language, suite  # noqa: E402
 from benchmarks.tables import format_table  # noqa: E402
 from partir.execute.measure import machine, measure_all  # noqa: E402
 from partir.simulate.calibration import fit_spec  # noqa: E402
@@ -74,21 +75,41 @@ def compare_static(device: Any) -> Iterator[Static]:
     for model in suite.small():
         for name, schedule in model.schedules().items():
             done = suite.partitioned(model, schedule, suite.MESHES[0], device=device)
-            compiled = done.compile().lower_abstract().compile()
-            print(f"compiled {model.name} {name}", file=sys.stderr, flush=True)
-            memory = compiled.memory_analysis()
-            yield Static(
-                model=model.name,
-                schedule=name,
-                loops=model.loops,
-                flops=done.estimate.flops,
-                xla_flops=compiled.cost_analysis()["flops"],
-                peak_bytes=done.estimate.peak_bytes,
-                xla_bytes=memory.argument_size_in_bytes
-                + memory.temp_size_in_bytes
-                + memory.output_size_in_bytes
-                - memory.alias_size_in_bytes,
+            yield _static(model.name, name, model.loops, done)
+
+
+def compare_language(device: Any) -> Iterator[Static]:
+    """Language models, in both regimes and two types of numbers."""
+    for name, config in language.configs():
+        step, args = language.train_step(config)
+        for schedule, tactics in language.SCHEDULES.items():
+            done = partir.partition(
+                step,
+                {"B": DEVICES},
+                tactics,
+                args=args,
+                donate_argnums=(0, 1),
+                device=device,
             )
+            yield _static(name, schedule, False, done)
+
+
+def _static(model: str, schedule: str, loops: bool, done: Any) -> Static:
+    compiled = done.compile().lower_abstract().compile()
+    print(f"compiled {model} {schedule}", file=sys.stderr, flush=True)
+    memory = compiled.memory_analysis()
+    return Static(
+        model=model,
+        schedule=schedule,
+        loops=loops,
+        flops=done.estimate.flops,
+        xla_flops=compiled.cost_analysis()["flops"],
+        peak_bytes=done.estimate.peak_bytes,
+        xla_bytes=memory.argument_size_in_bytes
+        + memory.temp_size_in_bytes
+        + memory.output_size_in_bytes
+        - memory.alias_size_in_bytes,
+    )
 
 
 def show_flops(rows: Sequence[Static]) -> str:
@@ -300,6 +321,10 @@ def main(argv: list[str] | None = None) -> int:
         found["static"] = [asdict(row) for row in static]
         shown = {"flops": show_flops, "memory": show_memory}
         texts += [shown[w](static) for w in options.what if w in shown]
+    if "memory" in options.what:
+        spoken = list(compare_language(options.device))
+        found["language"] = [asdict(row) for row in spoken]
+        texts.append(show_memory(spoken))
     if "time" in options.what:
         clock = CLOCKS[options.clock]
         spec = calibrated(options.quick, clock)
