@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from partir.ir.attributes import CONSTRAINT, ROLL
 from partir.ir.core import Signature
+from partir.ir.types import TensorType
 from partir.rules.elementwise import FUSED
 from partir.rules.fused import inside_of
 from partir.rules.nest import Nest, nest_of
@@ -103,6 +104,34 @@ _FORMS.add("stablehlo.transpose")
 def changes_form(nest: Nest) -> bool:
     """Whether the result is the operand in another type, shape or order."""
     return nest.signature.kind in _FORMS
+
+
+_ORDERS = {f"stablehlo.{kind}" for kind in ("reshape", "reverse", "transpose")}
+
+
+def changes_order(nest: Nest) -> bool:
+    """Whether the result has the operand's elements, in other places."""
+    return nest.signature.kind in _ORDERS
+
+
+_MOVES = frozenset(
+    f"stablehlo.{kind}"
+    for kind in (
+        "bitcast_convert broadcast_in_dim concatenate constant dynamic_slice gather "
+        "imag iota pad real reshape reverse slice transpose"
+    ).split()
+)
+_NARROW = frozenset(("bf16", "f16"))
+
+
+def is_narrow(type_: TensorType) -> bool:
+    """Whether it is of 16-bit floats."""
+    return type_.tensor and type_.dtype in _NARROW
+
+
+def rounds(nest: Nest) -> bool:
+    """Whether it is arithmetic whose result is rounded to a 16-bit float."""
+    return is_narrow(nest.result_types[0]) and nest.signature.kind not in _MOVES
 
 
 _PARTS = {"stablehlo.dynamic_slice", "stablehlo.slice"}

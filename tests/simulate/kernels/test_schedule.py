@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import partir
 from partir.simulate.device.fusion_policy import XLA
 from partir.simulate.kernels.fusion import Fuser
 from partir.simulate.kernels.schedule import breadth_first
@@ -10,7 +11,7 @@ from tests.simulate import models
 
 def test_breadth_first_is_an_order() -> None:
     block = Fuser(models.partitioned().spmd, XLA).run()
-    ordered = breadth_first(block)
+    ordered = breadth_first(block, partir.devices["cpu"])
     assert sorted(map(id, ordered.kernels)) == sorted(map(id, block.kernels))
     there = set(block.arguments)
     for kernel in ordered.kernels:

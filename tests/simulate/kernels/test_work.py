@@ -135,7 +135,7 @@ def test_what_reshapes_compute_again_counts() -> None:
     found = jax.jit(jax.grad(loss)).lower(*args).compile().cost_analysis()["flops"]
     assert done.estimate.flops == pytest.approx(found, rel=0.02)
     # Without that the figure would be off: the test sees the difference.
-    assert done.estimate.cost.flops < 0.97 * found
+    assert done.estimate_on("h100").cost.flops < 0.97 * found
 
 
 def test_loops_multiply() -> None:

@@ -36,6 +36,8 @@ class FusionPolicy:
             than this; 0 for no limit.
         shared_with_reductions: whether a reduction takes in what other kernels compute
             as well.
+        repeats_in_reductions: whether a reduction repeats (broadcasts) what other
+            kernels repeat as well.
         into_products: whether products compute what is elementwise in their operands.
         keeps_sources: whether an op that several kernels want, whatever it costs, is
             computed in each of them if what it is made of is in memory as long, and
@@ -44,6 +46,13 @@ class FusionPolicy:
         in_place: whether parts of larger values are read and written where they lie by
             the kernels that use or make them, and nobody fills what is written over:
             then a kernel that only cuts out, puts in or fills costs nothing.
+        wide_products: whether products of 16-bit floats read and make float32.
+        rounds_once: whether what is rounded to a 16-bit float is computed once.
+        writes_views: whether a reshape that is wanted in memory is written with the
+            arithmetic before it, so that this is computed once for each shape.
+        scatters_into_sums: whether what is scattered into zeros and then added to
+            something is scattered into that.
+        merges_equal: whether what is computed twice from the same is computed once.
         unrolled_trips: a loop of no more iterations than this with nothing in it but
             what fuses is one kernel. (Random bits are such a loop where a function is
             traced for CPUs; for accelerators JAX writes them without one.)
@@ -61,10 +70,16 @@ class FusionPolicy:
     most_kernels: int = 8
     most_operands: int = 0
     shared_with_reductions: bool = False
+    repeats_in_reductions: bool = True
     into_products: bool = False
     keeps_sources: bool = False
     narrow_products: bool = False
     in_place: bool = False
+    wide_products: bool = False
+    rounds_once: bool = False
+    writes_views: bool = False
+    merges_equal: bool = False
+    scatters_into_sums: bool = False
     unrolled_trips: int = 0
     roles: tuple[tuple[str, Role], ...] = ()
     key: str = field(init=False, repr=False, compare=False)
@@ -81,9 +96,11 @@ class FusionPolicy:
                 )
         own = (sorted(self.fused), sorted(self.recomputed), self.most_kernels)
         more = (self.most_operands, self.shared_with_reductions, sorted(self.roles))
+        shared = self.repeats_in_reductions, self.scatters_into_sums, self.merges_equal
         memory = (self.into_products, self.keeps_sources, self.narrow_products)
+        written = (self.wide_products, self.rounds_once, self.writes_views)
         last = (self.unrolled_trips, self.in_place)
-        key = f"fusion {own} {more} {memory} {last}"
+        key = f"fusion {own} {more} {memory} {shared} {written} {last}"
         object.__setattr__(self, "key", key)
 
     def role_of(self, nest: Nest) -> Role:
@@ -109,7 +126,16 @@ class FusionPolicy:
 
 # Figures are those that XLA's CPU compiler was seen to follow.
 XLA = FusionPolicy(name="xla")
-XLA_CPU = FusionPolicy(name="xla_cpu")
+XLA_CPU = FusionPolicy(
+    name="xla_cpu",
+    repeats_in_reductions=False,
+    wide_products=True,
+    rounds_once=True,
+    writes_views=True,
+    scatters_into_sums=True,
+    merges_equal=True,
+    roles=(("stablehlo.gather", Role.COSTLY),),
+)
 XLA_GPU = FusionPolicy(name="xla_gpu", in_place=True, unrolled_trips=8)
 # What the compiler for TPUs keeps: read from its scheduled programs (libtpu 0.0.42.1).
 XLA_TPU = FusionPolicy(

@@ -10,15 +10,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from partir.simulate.device.spec import DeviceSpec
+from partir.simulate.kernels.equal_ops import merge_equal
 from partir.simulate.kernels.narrowed import narrowed
+from partir.simulate.kernels.product_operands import with_operands
+from partir.simulate.kernels.scatter_sums import scatter_into_sums
+from partir.simulate.kernels.tile_copies import copy_tiles
 from partir.spmd.prepare import has_ties, prepared
 from partir.spmd.program import Control, SpmdOp, SpmdProgram
 from partir.spmd.sweep import Sweep, run_pass
 
 
 def compiled(program: SpmdProgram, device: DeviceSpec) -> SpmdProgram:
-    """The program with those of its barriers that the device's compiler has."""
+    """The program with those of its barriers that the device's compiler has.
+
+    Values have the types, and products' operands the form, that they have in memory.
+    """
     program = prepared(program, device.export)
+    if device.fusion.merges_equal:
+        program = run_pass(program, merge_equal)
+    if device.fusion.scatters_into_sums:
+        program = run_pass(program, scatter_into_sums)
+    program = with_operands(program, device)
+    if device.export.outer_tiles:
+        program = run_pass(program, copy_tiles)
     if device.fusion.narrow_products:
         program = narrowed(program)
     if device.keeps_barriers or has_ties(program):

@@ -17,6 +17,7 @@ from partir.simulate.device.fusion_policy import FusionPolicy
 from partir.simulate.kernels.facts import Facts, facts_of
 from partir.simulate.kernels.kept_values import KeptValues
 from partir.simulate.kernels.kernel import Kernel, Kernels
+from partir.simulate.kernels.operand_layouts import has_own_form
 from partir.spmd.program import (
     Block,
     Collective,
@@ -129,9 +130,17 @@ class Fuser:
             here = kernels or frozenset((number,))
             _want(wanted, op.operands, here)
             kept.read(op.operands, max(here))
-            if kernels is None and fact.role is Role.VIEW:
+            if kernels is None and self._is_alias(op, fact, kept):
                 wanted[op.operands[0]] = None
+                computed[number] = _NOWHERE
         return computed
+
+    def _is_alias(self, op: SpmdOp, fact: Facts, kept: KeptValues) -> bool:
+        """Whether it is a view, and not written with what it reads."""
+        if fact.role is not Role.VIEW or not self.policy.writes_views:
+            return fact.role is Role.VIEW
+        read = kept.maker_of(op.operands[0])
+        return read is None or not read.recomputed
 
     def _wanted_with(self, values: tuple[int, ...]) -> dict[int, ComputedIn]:
         """What is in memory if these values are: what the first repetition gets."""
@@ -152,11 +161,13 @@ class Fuser:
         number: int,
     ) -> bool:
         """Whether an op is computed in the kernels that want it; else it is stored."""
-        if fact.role is Role.VIEW or (fact.repeats and fact.fused):
-            return True
+        policy = self.policy
+        if fact.role is Role.VIEW or (fact.repeats and policy.repeats_in_reductions):
+            return fact.fused or fact.role is Role.VIEW
         if len(kernels) == 1 or not fact.fused:
             return fact.fused
-        policy = self.policy
+        if fact.repeats:
+            return fact.single or kernels.isdisjoint(roots)
         if policy.keeps_sources:
             return kept.lasts(number, kernels)
         if not fact.recomputed or len(kernels) > policy.most_kernels:
@@ -181,7 +192,7 @@ class Fuser:
                 kernels.append(self._other(op, leaves))
                 for value in op.results:
                     leaves[value] = (value,)
-            elif computed[number] is not None or fact.role is Role.VIEW:
+            elif computed[number] is not None:
                 reads = _joined(leaves, op.operands)
                 if reads and fact.window is not None:
                     self._windows[op.results[0]] = self._bases(reads)
@@ -242,11 +253,9 @@ class Fuser:
             own.matmul,
             moved,
             fact.role,
-            (),
-            (),
-            (),
-            own.moves,
-            own.by_hand,
+            moves=own.moves,
+            by_hand=own.by_hand,
+            apart=self.policy.writes_views and _has_own_form(op),
         )
 
     def _other(self, op: SpmdOp, leaves: Leaves) -> Kernel:
@@ -313,6 +322,10 @@ def _want(
         known = wanted.get(value, _NOWHERE)
         if known is not None:
             wanted[value] = known | here if known else here
+
+
+def _has_own_form(op: SpmdOp) -> bool:
+    return isinstance(op, Compute) and has_own_form(op.nest)
 
 
 def _moved_bytes(op: Collective, operand: TensorType, result: TensorType) -> int:

@@ -38,6 +38,11 @@ class KeptValues:
         self.makers = {v: n for n, op in enumerate(block.ops) for v in op.results}
         self.until = dict.fromkeys(block.results, len(block.ops))
 
+    def maker_of(self, value: int) -> Facts | None:
+        """What is known of the op that makes a value, if one in the block does."""
+        maker = self.makers.get(value)
+        return None if maker is None else self.facts[maker]
+
     def read(self, values: Sequence[int], until: int) -> None:
         """Values are read by a kernel that ends with this op."""
         for value in values:

@@ -20,7 +20,8 @@ class Kernel(NamedTuple):
     `moved_bytes` is what goes through memory: a slice reads only its window.
     `moves` are collectives that the model's author wrote inside the op.
     `by_hand` are functions kept whole: kernels that somebody wrote.
-    `copied` are values among its reads that it reads from a copy of its own.
+    `apart` is whether what it writes lies in a form of its own, so that it is written
+    over nothing, and nothing over it.
     """
 
     op: SpmdOp
@@ -33,9 +34,9 @@ class Kernel(NamedTuple):
     role: Role = Role.OPAQUE
     inner: tuple[Kernels, ...] = ()
     members: tuple[Collective, ...] = ()
-    copied: tuple[int, ...] = ()
     moves: tuple[ManualCollective, ...] = ()
     by_hand: bool = False
+    apart: bool = False
 
 
 def is_barrier(kernel: Kernel) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from partir.ir.attributes import fields
 from partir.rules.nest import Nest
+from partir.rules.traits import changes_order
 
 Form = tuple[int, ...]
 
@@ -30,13 +31,10 @@ def operand_forms(nest: Nest) -> tuple[Form | None, ...] | None:
     )
 
 
-def copied_bytes(nest: Nest) -> tuple[int, ...]:
-    """Bytes of each operand of a matrix product that is read from a copy; else 0."""
-    forms = operand_forms(nest)
-    if not forms or not any(forms):
-        return ()
-    pairs = zip(nest.operand_types, forms, strict=True)
-    return tuple(type_.bytes if form else 0 for type_, form in pairs)
+def has_own_form(nest: Nest) -> bool:
+    """Whether what an op writes lies otherwise than what it reads, or others read."""
+    forms = operand_forms(nest) or ()
+    return changes_order(nest) or any(form is not None for form in forms)
 
 
 def _form(

@@ -65,9 +65,12 @@ def taking_turns(block: Kernels) -> Set[int]:
     return turns
 
 
-def level_spans(block: Kernels) -> list[Span]:
-    """Levels, of kernels in program order with their spans there."""
-    levels = _Levels(block)
+def level_spans(block: Kernels, turns: Mapping[int, int]) -> list[Span]:
+    """Levels, of kernels in program order with their spans there.
+
+    `turns` are kernels that wait for so many levels more.
+    """
+    levels = _Levels(block, turns)
     for start, stop in _passes(block.spans, levels.carries()):
         places = list(range(start, stop))
         while places:
@@ -105,9 +108,9 @@ def _passes(
 class _Levels:
     """Finds the levels of kernels, pass by pass."""
 
-    def __init__(self, block: Kernels) -> None:
+    def __init__(self, block: Kernels, turns: Mapping[int, int]) -> None:
         self.kernels, self.counts = block.kernels, block.counts
-        self.handed = block.handed
+        self.handed, self.turns = block.handed, turns
         self.maker = {v: n for n, k in enumerate(block.kernels) for v in k.writes}
         self.spans: dict[int, Span] = {}
 
@@ -131,7 +134,8 @@ class _Levels:
         for repetition in range(3):
             known.append({})
             for place in now:
-                known[-1][place] = 1 + self._waits_for(place, repetition, known)
+                level = 1 + self._waits_for(place, repetition, known)
+                known[-1][place] = level + self.turns.get(place, 0)
         for place in now:
             first, second, third = (each[place] for each in known)
             count = self.counts[place]

@@ -16,16 +16,17 @@ from partir.simulate.device.spec import DeviceSpec
 from partir.simulate.fold_multiplicity import Multiplicity
 from partir.simulate.kernels.combining import combine
 from partir.simulate.kernels.kernel import Kernels, repetition_counts
-from partir.simulate.kernels.operand_copies import with_copies
 from partir.simulate.kernels.repetition_spans import level_spans, program_spans
 from partir.simulate.kernels.running_sums import running_terms
+from partir.spmd.program import Collective
+
+_TURNS_OF_A_BARRIER = 3  # the tuple that it takes, itself, and what is read of it
 
 
 class Scheduler:
     """Puts the kernels of blocks into a device's order; each block once.
 
-    All-reduces are combined before, and operands copied. `multiplicity` is what a
-    folded program stands for.
+    All-reduces are combined before. `multiplicity` is what a folded program stands for.
     """
 
     def __init__(
@@ -47,13 +48,11 @@ class Scheduler:
             block = replace(
                 block, counts=repetition_counts(block.kernels, multiplicity)
             )
-        if device.copies_operands:
-            block = with_copies(block)
         if device.combine_bytes:
             block = combine(block, device.combine_bytes)
         if multiplicity is not None:
             return _unfolded(block, multiplicity, device)
-        return block if device.order == "program" else breadth_first(block)
+        return block if device.order == "program" else breadth_first(block, device)
 
 
 def _unfolded(
@@ -64,13 +63,15 @@ def _unfolded(
     counts = repetition_counts(kernels, multiplicity)
     block = replace(block, counts=counts, spans=program_spans(kernels, multiplicity))
     if device.order == "breadth_first":
-        block = _by_level(block)
+        block = _by_level(block, device)
     return replace(block, terms=running_terms(block, device.fusion))
 
 
-def _by_level(block: Kernels) -> Kernels:
-    kernels, counts, spans = block.kernels, block.counts, level_spans(block)
-    places = sorted(_breadth_first(block), key=lambda place: spans[place][0])
+def _by_level(block: Kernels, device: DeviceSpec) -> Kernels:
+    kernels, counts = block.kernels, block.counts
+    spans = level_spans(block, _turns(block, device))
+    order = _breadth_first(block, device)
+    places = sorted(order, key=lambda place: spans[place][0])
     return replace(
         block,
         kernels=[kernels[place] for place in places],
@@ -79,13 +80,13 @@ def _by_level(block: Kernels) -> Kernels:
     )
 
 
-def breadth_first(block: Kernels) -> Kernels:
+def breadth_first(block: Kernels, device: DeviceSpec) -> Kernels:
     """Every kernel as soon as what it reads is there."""
-    kernels = [block.kernels[place] for place in _breadth_first(block)]
+    kernels = [block.kernels[place] for place in _breadth_first(block, device)]
     return replace(block, kernels=kernels)
 
 
-def _breadth_first(block: Kernels) -> list[int]:
+def _breadth_first(block: Kernels, device: DeviceSpec) -> list[int]:
     """Places of the kernels in that order."""
     kernels = block.kernels
     maker = {v: n for n, kernel in enumerate(kernels) for v in kernel.writes}
@@ -100,16 +101,32 @@ def _breadth_first(block: Kernels) -> list[int]:
         if not makers:
             first = kernel.reads[0] if kernel.reads else -1
             by_argument.setdefault(first, []).append(number)
+    turns = _turns(block, device)
     ready = deque(_ready(block, by_argument))
     places: list[int] = []
     while ready:
         number = ready.popleft()
+        if turns.get(number):
+            turns[number] -= 1
+            ready.append(number)
+            continue
         places.append(number)
         for reader in reversed(readers[number]):
             waiting[reader] -= 1
             if not waiting[reader]:
                 ready.append(reader)
     return places
+
+
+def _turns(block: Kernels, device: DeviceSpec) -> dict[int, int]:
+    """How often a kernel lets others go first: a barrier takes its turns before it."""
+    if not device.export.reads_through:
+        return {}
+    return {
+        number: _TURNS_OF_A_BARRIER
+        for number, kernel in enumerate(block.kernels)
+        if isinstance(kernel.op, Collective) and kernel.op.after >= 0
+    }
 
 
 def _ready(block: Kernels, by_argument: dict[int, list[int]]) -> list[int]:

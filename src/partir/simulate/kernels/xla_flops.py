@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 from partir.ir.types import TensorType
 from partir.rules.traits import Role, joins_reduction
-from partir.simulate.device.fusion_policy import XLA_CPU
+from partir.simulate.device.fusion_policy import XLA
 from partir.simulate.fold_multiplicity import Multiplicity
 from partir.simulate.kernels.facts import Facts, facts_of
 from partir.simulate.kernels.operand_layouts import operand_forms
@@ -70,7 +70,7 @@ class _Copies:
 
     def __init__(self, types: Types, block: Block) -> None:
         self.block, self.types = block, types
-        self.facts: list[Facts | None] = [facts_of(op, XLA_CPU) for op in block.ops]
+        self.facts: list[Facts | None] = [facts_of(op, XLA) for op in block.ops]
         self.makers = {v: n for n, op in enumerate(block.ops) for v in op.results}
         self.reads = Counter(v for op in block.ops for v in reads_of(op))
         self.reads.update(block.results)

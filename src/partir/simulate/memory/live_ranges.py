@@ -47,6 +47,7 @@ class LiveRanges:
         self.added: list[Buffer] = []
         self.loans: list[Buffer] = []
         self.shares: set[int] = set()  # values that begin in another's memory
+        self.apart = {v for k in self.kernels if k.apart for v in k.writes}
         self._ranges()
         self._values()
 
@@ -67,10 +68,6 @@ class LiveRanges:
         for place, kernel in enumerate(self.kernels):
             if kernel.inner:
                 self.inner[place] = self._inside(kernel)
-            elif kernel.copied:  # what is read no more gives way to its copy
-                self.inner[place] = sum(
-                    types[v].bytes for v in kernel.copied if self.last[v] > place
-                )
             spare = self._dying(kernel, place, outs)
             for value in kernel.writes:
                 if value in outs and not self.is_body:
@@ -92,13 +89,15 @@ class LiveRanges:
 
     def _dying(self, kernel: Kernel, place: int, outs: set[int]) -> list[int]:
         """Sizes of what a kernel may write over."""
+        if kernel.apart:
+            return []
         if kernel.role not in _IN_PLACE and not isinstance(kernel.op, Control):
             return []
-        last, end, types = self.last, self.end, self.types
+        last, end, types, apart = self.last, self.end, self.types, self.apart
         return [
             types[v].bytes
             for v in kernel.reads
-            if last[v] == place and v in end and v not in outs
+            if last[v] == place and v in end and v not in outs and v not in apart
         ]
 
     def _takes(self, kernel: Kernel, place: int, size: int, places: set[int]) -> bool:
