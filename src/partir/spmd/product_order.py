@@ -34,7 +34,7 @@ class Wait:
 def product_order(program: SpmdProgram) -> dict[int, Wait]:
     """What waits in every block, by the first result of the op that does.
 
-    rewrite:
+    The exported text has a barrier for each:
         %dw = dot %h %dy ; %dh = dot %dy %w
         ->
         %dw = dot %h %dy ; %1 = %w after %dw ; %dh = dot %dy %1
