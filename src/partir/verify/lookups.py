@@ -9,7 +9,7 @@ are out of range.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,8 @@ from partir.ir.core import Op, Signature
 from partir.ir.types import tensor
 from partir.verify.align import Equation
 from partir.verify.classes import Classes
-from partir.verify.concrete import RUN, TYPES, evaluated, within
+from partir.verify.concrete import RUN, TYPES, evaluated
+from partir.verify.index_cases import is_made_of, leaf_rows, reach
 from partir.verify.indices import plain_index
 from partir.verify.joins import moved
 from partir.verify.layout import Digit, DigitLayout, Unreadable, View, repeated
@@ -43,8 +44,8 @@ def function(classes: Classes, node: int, leaf: int, values: Rows) -> np.ndarray
         own: np.ndarray = values.astype(TYPES[term.dtype])
         return own.reshape(-1, *(1 for _ in term.dims))
     known = evaluated(classes, node)
-    if known is not None and not _is_made_of(classes, node, leaf):
-        return known[None] if within(known, _nearest(values)) else None
+    if known is not None and not is_made_of(classes, node, leaf):
+        return known[None]
     run, dtype = RUN.get(term.kind.removeprefix("stablehlo.")), TYPES.get(term.dtype)
     if run is None or dtype is None or term.new:
         return None
@@ -57,23 +58,6 @@ def function(classes: Classes, node: int, leaf: int, values: Rows) -> np.ndarray
     with np.errstate(all="ignore"):
         made = run(term.attrs, *operands)
     return None if made is None else np.asarray(made).astype(dtype)
-
-
-def _is_made_of(classes: Classes, node: int, leaf: int) -> bool:
-    """Whether a class reads another one."""
-    left, seen = [node], {node}
-    while left:
-        refs = {ref.node for ref in classes.terms[left.pop()].refs}
-        if leaf in refs:
-            return True
-        left += refs - seen
-        seen |= refs
-    return False
-
-
-def _nearest(values: Rows) -> int:
-    """The largest number up to which all are looked at."""
-    return int(values[-5])
 
 
 def _over(
@@ -102,6 +86,8 @@ def _on_devices(machine: Machine, view: View, leaf: int, values: Rows) -> np.nda
         rows = rows_of(view.layout, dim)
         if rows.size > np.prod(rows.shape[: len(machine.sizes)]):
             raise Unreadable("an index that is shifted otherwise in every place")
+        if (rows < 0).any() or (rows >= found.shape[dim + 1]).any():
+            raise Unreadable("an index that is shifted by what is not known")
         index.append(rows.reshape(rows.shape[: len(machine.sizes)]))
     if not index:
         return np.broadcast_to(
@@ -136,22 +122,31 @@ def _is_number(machine: Machine, view: View) -> bool:
     return known is not None and not machine.term(view).dims
 
 
-def _domain(count: int, machine: Machine, leaf: int) -> Rows:
-    """Every index of a dimension, as many out of range on both sides, and the ends.
+def _domain(
+    count: int, machine: Machine, leaf: int, made: Sequence[View], size: int
+) -> Rows:
+    """Indices such that what is made of all of them is known by these.
 
-    Numbers that indices are compared with are none of them beyond the first: from
-    there to the ends, all comparisons come out alike.
+    Every index of a dimension of `count` rows; all that something is compared with, or
+    `size`; and as many at the ends of the type, where they wrap round. From there to
+    the ends, and elsewhere between, all comparisons come out alike.
     """
-    if 5 * count * int(np.prod(machine.sizes)) > MOST:
+    edge = count
+    for view in made:
+        found = reach(machine.classes, view.node, leaf)
+        edge = max(edge, found.edge, size - found.low, found.high + size)
+    width = edge + 3
+    if 4 * width * int(np.prod(machine.sizes)) > MOST:
         raise Unreadable("a dimension of too many places to look up in")
     dtype = TYPES.get(machine.classes.terms[leaf].dtype, np.bool_)
-    if dtype is np.bool_:
-        raise Unreadable("indices that are no integers")
+    if dtype in (np.bool_, np.uint64):
+        raise Unreadable("indices that are no signed integers")
     ends = np.iinfo(dtype)
-    near = np.arange(-2 * count - 4, 2 * count + 4)
-    near = near[(near >= ends.min) & (near <= ends.max)]
-    far = [ends.min, ends.min + 1, ends.max - 1, ends.max]
-    return np.concatenate([near, np.array(far, dtype=np.int64 if ends.min else dtype)])
+    if ends.max - ends.min <= 4 * width:
+        return np.arange(ends.min, ends.max + 1)
+    far = np.arange(width)
+    near = far if ends.min == 0 else np.arange(-width, width)
+    return np.concatenate([int(ends.min) + far, near, int(ends.max) - far])
 
 
 def _looked_in(signature: Signature, attr: str, name: str) -> int:
@@ -184,10 +179,12 @@ def masked_lookup(machine: Machine, views: tuple[View, ...], read: int) -> View:
     count = machine.term(value).dims[of_class]
     tile = rows.reshape(*rows.shape[: len(machine.sizes)], -1)
     for leaf, index in _leaves(machine, op.operands[1]):
-        values = _domain(count, machine, leaf)
-        here = _on_devices(machine, mask, leaf, values)
         local = machine.env[op.operands[1]]
         assert isinstance(local, View)
+        if not _is_in_place(machine.classes, op.signature, index, local, mask):
+            continue
+        values = _domain(count, machine, leaf, (mask, local), tile.shape[-1])
+        here = _on_devices(machine, mask, leaf, values)
         place = np.clip(
             _on_devices(machine, local, leaf, values), 0, tile.shape[-1] - 1
         )
@@ -196,8 +193,32 @@ def masked_lookup(machine: Machine, views: tuple[View, ...], read: int) -> View:
             equation = machine.equation(op.signature)
             (made,) = machine.apply(equation, (whole, index), op.signature.results)
             if machine.classes.in_source(made.node):
-                return _part(machine, made, axes, chosen.node)
+                return _part(machine, made, axes, (chosen, mask))
     raise Unreadable("a look-up that is not split as its tiles are")
+
+
+def _is_in_place(
+    classes: Classes, signature: Signature, index: View, local: View, mask: View
+) -> bool:
+    """Whether what is looked up, and the mask, are made of the index at their place."""
+    wanted = leaf_rows(classes, index, index.node)
+    numbers = fields(signature.attrs["dimension_numbers"])
+    vector = numbers.get("index_vector_dim", (0,))[0]
+    axes, offsets = len(index.layout.axes), numbers.get("offset_dims", ())
+    pairs = [(wanted, leaf_rows(classes, local, index.node))]
+    spread = []
+    for rows in wanted:
+        if vector < len(index.layout.local):
+            rows = rows.take(0, axes + vector)
+        for dim in offsets:
+            rows = np.expand_dims(rows, axes + dim)
+        spread.append(rows)
+    pairs.append((spread, leaf_rows(classes, mask, index.node)))
+    return all(
+        bool((one == other).all())
+        for have, want in pairs
+        for one, other in zip(have, want, strict=True)
+    )
 
 
 def _is_split(
@@ -239,7 +260,7 @@ def _gathered(
     return View(value.node, DigitLayout(tuple(local), tuple(held), tables))
 
 
-def _part(machine: Machine, made: View, axes: Sequence[int], tag: int) -> View:
+def _part(machine: Machine, made: View, axes: Sequence[int], tag: Hashable) -> View:
     """What each device has of a sum over axes: `tag` tells the way it is split."""
     term, count = machine.term(made), len(axes)
     sizes = tuple(machine.sizes[axis] for axis in axes)
@@ -319,10 +340,11 @@ def _in_tiles(machine: Machine, op: Op, base: View, index: View, update: View) -
     dim = _looked_in(signature, "scatter_dimension_numbers", name)
     rows = signature.results[0].shape[dim]
     equation = machine.equation(signature)
+    _require_single_rows(signature, dim)
     for leaf, whole in _leaves(machine, op.operands[1]):
         for count in _sizes(machine, leaf, update.node):
-            at = _shifts(machine, index, leaf, count, rows)
-            if at is None:
+            at = _shifts(machine, index, whole, count, rows)
+            if at is None or not _has_rows(machine, base, dim, at, count):
                 continue
             axes = [a for a in range(len(machine.sizes)) if at.shape[a] > 1]
             into = _widened(machine, base, dim, count, axes)
@@ -356,11 +378,46 @@ def _sizes(machine: Machine, leaf: int, update: int) -> Iterator[int]:
             yield term.new[0]
 
 
+def _require_single_rows(signature: Signature, dim: int) -> None:
+    """Windows of several rows would reach over the edge of a tile, and be left out."""
+    numbers = fields(signature.attrs["scatter_dimension_numbers"])
+    gone = {
+        *numbers.get("inserted_window_dims", ()),
+        *numbers.get("input_batching_dims", ()),
+    }
+    rank = len(signature.operands[0].shape)
+    window = [d for d in range(rank) if d not in gone]
+    if dim in window:
+        place = numbers.get("update_window_dims", ())[window.index(dim)]
+        if signature.operands[2].shape[place] != 1:
+            raise Unreadable("windows of several rows into tiles")
+
+
+def _has_rows(machine: Machine, base: View, dim: int, at: Rows, count: int) -> bool:
+    """Whether each device has the rows that it scatters into; or equal ones."""
+    of_class = along(base.layout, dim)
+    if of_class is None:
+        return True
+    rows = rows_of(base.layout, of_class)
+    place, axes = len(machine.sizes) + dim, len(machine.sizes)
+    first = at.reshape(*at.shape, *(1 for _ in base.layout.local))
+    wide = [1] * (axes + len(base.layout.local))
+    wide[place] = rows.shape[place]
+    wanted = first + np.arange(rows.shape[place]).reshape(wide)
+    right = bool(((rows == wanted) | (wanted >= count)).all())
+    return right and machine.term(base).dims[of_class] == count
+
+
 def _shifts(
-    machine: Machine, index: View, leaf: int, count: int, rows: int
+    machine: Machine, index: View, whole: View, count: int, rows: int
 ) -> Rows | None:
     """By how much devices shift indices, if out of their tiles all are out of range."""
-    values = _domain(count, machine, leaf)
+    leaf = whole.node
+    have = leaf_rows(machine.classes, index, leaf)
+    wanted_rows = leaf_rows(machine.classes, whole, leaf)
+    if any((a != b).any() for a, b in zip(have, wanted_rows, strict=True)):
+        return None
+    values = _domain(count, machine, leaf, (index,), rows)
     place = _on_devices(machine, index, leaf, values).astype(np.int64)
     spread = values.reshape(-1, *(1 for _ in machine.sizes))
     inside = (place >= 0) & (place < rows)
