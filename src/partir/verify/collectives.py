@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from partir.ir.attributes import integer
 from partir.ir.core import Op
-from partir.verify.groups import axes_of
+from partir.verify.groups import axes_of, names_devices
 from partir.verify.layout import (
     DigitLayout,
     Unreadable,
@@ -20,13 +20,14 @@ from partir.verify.layout import (
 )
 from partir.verify.machine import Machine, handler
 from partir.verify.merging import along_one
-from partir.verify.monoids import monoid_of
+from partir.verify.monoids import keeps_type, monoid_of
 from partir.verify.reductions import reduced_over_axes
 
 
 def _axes(machine: Machine, op: Op) -> tuple[int, ...]:
     attrs = op.signature.attrs
-    if op.signature.name != "all_to_all" and "use_global_device_ids" not in attrs:
+    named = op.signature.name == "all_to_all" or "use_global_device_ids" in attrs
+    if not named or not names_devices(attrs):
         raise Unreadable("groups that do not name devices")
     key = attrs["replica_groups"]
     if key not in machine.groups:
@@ -43,7 +44,7 @@ def _all_gather(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]
 
 def _monoid(op: Op) -> str:
     monoid = monoid_of(op.signature.lambdas[0])
-    if monoid is None:
+    if monoid is None or not keeps_type(op.signature):
         raise Unreadable("a reduction over devices that has no name")
     return monoid
 

@@ -16,7 +16,7 @@ from partir.ir.core import Op
 from partir.verify.concrete import computed, numbers
 from partir.verify.counting import choose
 from partir.verify.equations.indexing import kept_starts
-from partir.verify.groups import dense
+from partir.verify.groups import dense, names_devices
 from partir.verify.indices import plain_start
 from partir.verify.joins import JoinedPiece, is_number, joined, moved
 from partir.verify.layout import Unreadable, View, size_of
@@ -170,6 +170,8 @@ def _starts(machine: Machine, views: Sequence[View], rank: int) -> list[Rows | N
     for view in views:
         known = numbers(machine.classes, view)
         if known is not None:
+            if known.dtype == np.uint64:  # the largest are no negative numbers
+                known = np.minimum(known, np.uint64(np.iinfo(np.int64).max))
             known = known.astype(np.int64).reshape(known.shape + (1,) * rank)
         found.append(known)
     return found
@@ -299,6 +301,8 @@ def _tiled_or_widest(values: Sequence[View], chosen: Rows) -> int:
 @handler("collective_permute")
 def _permute(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]:
     """Each device gets what another has; one that gets nothing, what is not known."""
+    if not names_devices(op.signature.attrs):
+        raise Unreadable("pairs that do not name devices")
     pairs = dense(op.signature.attrs["source_target_pairs"])
     (view,) = views
     sizes, rank = machine.sizes, len(view.layout.local)

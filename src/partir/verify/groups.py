@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -29,12 +29,20 @@ def dense(text: str) -> np.ndarray:
     )
 
 
+def names_devices(attrs: Mapping[str, str]) -> bool:
+    """Whether numbers are partitions', not replicas': there is a channel."""
+    found = re.search(r"handle = (\d+)", attrs.get("channel_handle", ""))
+    return found is not None and int(found[1]) > 0
+
+
 def axes_of(text: str, names: Sequence[str], sizes: Sequence[int]) -> tuple[int, ...]:
     """The mesh axes that the devices of a group differ in, major first."""
     if "axis_ref" in text:
         found = re.findall(r'axis_ref<name = "([^"]+)"\s*>', text)
         if len(found) != text.count("axis_ref"):
             raise Unreadable("groups over a part of an axis")
+        if "device_ids" in text:
+            raise Unreadable("groups by devices in another order than the mesh's")
         if _MESH_AXIS.findall(text) != [
             (n, str(s)) for n, s in zip(names, sizes, strict=True)
         ]:

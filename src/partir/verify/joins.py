@@ -34,6 +34,7 @@ from partir.verify.spread import (
     along,
     class_dims,
     dims_held,
+    has_garbage,
     in_order,
     narrowed,
     rebuilt,
@@ -396,7 +397,7 @@ def split(machine: Machine, view: View) -> View:
     made = machine.classes.rows
     if not valid.size:
         codes = np.unique(rows[rows != GARBAGE])
-        if codes.size == 1 and not (rows == GARBAGE).any():
+        if codes.size == 1 and not has_garbage(view.layout):
             local = tuple(repeated(size_of(held)) for held in view.layout.local)
             axes = tuple(repeated(size_of(held)) for held in view.layout.axes)
             return View(filled(int(codes[0])), DigitLayout(local, axes))

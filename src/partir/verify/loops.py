@@ -128,14 +128,14 @@ class _Guess:
     tile: DigitLayout
     parts: tuple[int, ...] = ()
 
-    def show(self, machine: Machine, symbol: View) -> View:
-        """What the value is if the source's is `symbol`."""
+    def show(self, machine: Machine, symbol: View, op: Op) -> View:
+        """What the value is in a loop, if the source's is `symbol`."""
         view = shown(self.tile, symbol)
         if not self.parts:
             return view
         term, count = machine.term(symbol), len(self.parts)
         sizes = tuple(machine.sizes[axis] for axis in self.parts)
-        attrs = ("sum", symbol.node, count)
+        attrs = ("sum", symbol.node, count, op.results)  # each loop has other parts
         part = ClassTerm(
             PART, attrs, (), (), (), new=(*sizes, *term.dims), dtype=term.dtype
         )
@@ -192,7 +192,7 @@ def _induct(machine: Machine, op: Op, inits: list[View], loop: LoopPair) -> list
     tried = [{guess} for guess in guesses]
     for _ in range(_TRIES + 2 * max(map(len, choices), default=0)):
         carried = [
-            guess.show(machine, symbol)
+            guess.show(machine, symbol, op)
             for guess, symbol in zip(guesses, loop.carried, strict=True)
         ]
         condition, body = _turn(machine, op, carried)
@@ -203,7 +203,7 @@ def _induct(machine: Machine, op: Op, inits: list[View], loop: LoopPair) -> list
         ]
         if not wrong and condition.node == loop.condition.node:
             return [
-                guess.show(machine, symbol)
+                guess.show(machine, symbol, op)
                 for guess, symbol in zip(guesses, loop.results, strict=True)
             ]
         better = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from partir.ir.core import Lambda
+from partir.ir.core import Lambda, Signature
 
 _NAMES = {
     "stablehlo.add": "sum",
@@ -15,13 +15,21 @@ _NAMES = {
 
 
 def monoid_of(reducer: Lambda) -> str | None:
-    """The name of a reducer that is one commutative op on its two arguments."""
+    """The name of a reducer that is one commutative op on its two arguments.
+
+    These may be of a wider type than what is reduced: see `keeps_type`.
+    """
     if len(reducer.ops) != 1 or len(reducer.arguments) != 2:
         return None
     (op,) = reducer.ops
     plain = set(op.operands) == set(reducer.arguments) and op.results == reducer.results
     name = _NAMES.get(op.kind) if plain else None
     return "or" if name == "sum" and _boolean(reducer) else name
+
+
+def keeps_type(signature: Signature) -> bool:
+    """Whether results are of the type that is reduced, and not added up in another."""
+    return signature.operands[0].dtype == signature.results[0].dtype
 
 
 def _boolean(reducer: Lambda) -> bool:

@@ -111,7 +111,7 @@ def _ordered(classes: Classes, node: int) -> int | None:
     if end not in (limit - 1, -limit) or inner is None or nan is None:
         return None
     compared = str(classes.terms[refs[0].node].attrs)
-    unequal = "NE" in compared and "TOTALORDER" not in compared
+    unequal = "comparison_direction NE" in compared and "TOTALORDER" not in compared
     (x,) = inner
     if classes.terms[x.node].dtype not in ("f16", "bf16", "f32", "f64"):
         return None

@@ -18,7 +18,7 @@ from partir.verify.layout import (
     size_of,
 )
 from partir.verify.rows import GARBAGE, RowTable, filled
-from partir.verify.spread import dims_held
+from partir.verify.spread import dims_held, has_garbage
 from partir.verify.terms import ClassTerm, Ref, Variable
 
 AT = "at"
@@ -64,9 +64,11 @@ def settled(classes: Classes, view: View) -> View:
         return view
     if GARBAGE in rows.values():
         raise Unreadable("a value of which nothing is known")
-    for row in rows.values():
-        if row < GARBAGE:
-            return View(filled(row), _repeated(view.layout))
+    numbers = [row for row in rows.values() if row < GARBAGE]
+    if numbers and has_garbage(view.layout):  # which of them came later is not told
+        return view
+    if numbers:
+        return View(filled(numbers[0]), _repeated(view.layout))
     node, places = at(classes, view.node, rows)
 
     def renamed(items: Digits) -> Digits:

@@ -127,7 +127,10 @@ def bagged(
     columns = part.columns[..., counted]
     for code in np.unique(columns[columns < GARBAGE]):
         if counts_nothing(classes, monoid, filled(int(code))):
-            members[(columns == code).any(-1)] = DROPPED
+            gone = (columns == code).any(-1)
+            if len(nothing) > 1:  # zero times what is not known may be nan
+                gone &= (part.columns != GARBAGE).all(-1)
+            members[gone] = DROPPED
     rows = made.bags(members)
     if part.size > 0 and made.complete(rows, part.size):
         return rows, part.size

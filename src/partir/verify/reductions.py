@@ -11,7 +11,7 @@ from partir.verify.align import Equation
 from partir.verify.components import components, show, tied
 from partir.verify.layout import Unreadable, View, repeated
 from partir.verify.machine import Machine, handler
-from partir.verify.monoids import OPS, monoid_of
+from partir.verify.monoids import OPS, keeps_type, monoid_of
 from partir.verify.pairs import reduced_again
 from partir.verify.pins import settled
 from partir.verify.rows import RowTable
@@ -70,7 +70,7 @@ def _reduce(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
             )
         ]
     monoid = monoid_of(signature.lambdas[0]) if len(views) == 2 else None
-    if monoid is None:
+    if monoid is None or not keeps_type(signature):
         return reduced_again(machine, op, views)
     along = ints(signature.attrs["dimensions"])
     rank = len(signature.operands[0].shape)

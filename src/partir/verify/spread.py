@@ -45,6 +45,11 @@ def table_of(layout: DigitLayout, dim: int) -> RowTable | None:
     return next((table for d, table in layout.tables if d == dim), None)
 
 
+def has_garbage(layout: DigitLayout) -> bool:
+    """Whether some place shows what is not known, in whatever dimension."""
+    return any((table.rows == GARBAGE).any() for _, table in layout.tables)
+
+
 def rows_of(layout: DigitLayout, dim: int) -> Rows:
     """The row of a dimension at every place."""
     labels = (*layout.axes, *layout.local)

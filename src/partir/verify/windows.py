@@ -23,7 +23,7 @@ from partir.verify.equations.registry import rest
 from partir.verify.joins import JoinedPiece, joined, moved
 from partir.verify.layout import DigitLayout, Unreadable, View, reshaped, size_of
 from partir.verify.machine import Machine, handler
-from partir.verify.monoids import monoid_of
+from partir.verify.monoids import keeps_type, monoid_of
 from partir.verify.reductions import reduced
 from partir.verify.spread import MOST, shape_of
 from partir.verify.sums import counts_nothing
@@ -221,7 +221,7 @@ def reduce_windows(signature: Signature) -> list[WindowFacts]:
 
 def _reduced(machine: Machine, signature: Signature, views: tuple[View, ...]) -> View:
     monoid = monoid_of(signature.lambdas[0]) if len(views) == 2 else None
-    if monoid is None:
+    if monoid is None or not keeps_type(signature):
         raise Unreadable("a reduction over windows that has no name")
     view, start = views
     if not counts_nothing(machine.classes, monoid, start.node):

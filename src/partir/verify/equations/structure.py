@@ -35,7 +35,7 @@ def _pad(signature: Signature) -> Equation:
 @equation("reverse")
 def _reverse(signature: Signature) -> Equation:
     """``x[i] -> x[n - 1 - i]`` along some dimensions."""
-    return _along(signature, ints(signature.attrs["dimensions"]), ())
+    return _along(signature, sorted(ints(signature.attrs["dimensions"])), ())
 
 
 @equation("concatenate")
