@@ -12,7 +12,10 @@ import pytest
 from jax import lax
 
 import partir
+from partir.verify.classes import Classes
 from partir.verify.mentions import split_dims
+from partir.verify.picks import pick
+from partir.verify.pins import at
 from partir.verify.rows import (
     BAG,
     DROPPED,
@@ -23,6 +26,7 @@ from partir.verify.rows import (
     as_digits,
     fill,
 )
+from partir.verify.terms import ClassTerm
 
 pytestmark = pytest.mark.quick
 
@@ -197,3 +201,16 @@ def test_rows_of_an_operand_are_told_apart_only_if_they_can_be() -> None:
     assert split_dims((("v",), ("v",)), {"v": twice}) is None
     some = np.stack([devices + 1, places], -1)
     assert split_dims((("v",), ("v",)), {"v": some}) is None
+
+
+def test_rows_of_one_dimension_are_picked_before_or_after_one_of_another() -> None:
+    classes = Classes()
+    x = classes.of(ClassTerm("argument", 0, (), (), (), new=(BAG, 4), dtype="f32"))
+    number = classes.rows.pick(np.array([FIRST_MADE + 1, FIRST_MADE + 2]))
+    assert number is not None
+    later, places = at(classes, pick(classes, x, 0, number), {1: 3})
+    first, _ = at(classes, x, {1: 3})
+    assert later == pick(classes, first, 0, number)
+    assert places == {0: 0}
+    other, _ = at(classes, x, {1: 2})
+    assert later != pick(classes, other, 0, number)

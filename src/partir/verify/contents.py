@@ -105,7 +105,11 @@ def _tile_of_known(
         for tensor in known.values()
         if tensor.values.flat[0] == found[0].flat[0]  # the first is the first's first
     ]
-    for tensor in sorted(possible, key=lambda one: one.made_by != name):
+
+    def unlike(one: KnownTensor) -> tuple[bool, bool]:
+        return one.values.shape != type_.shape, one.made_by != name
+
+    for tensor in sorted(possible, key=unlike):
         shape = tensor.values.shape
         ways = tilings(shape, type_.shape, sizes)
         for tiling in itertools.islice(ways, _MOST):

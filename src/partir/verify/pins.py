@@ -17,6 +17,7 @@ from partir.verify.layout import (
     repeated,
     size_of,
 )
+from partir.verify.picks import PICKED, pick
 from partir.verify.rows import GARBAGE, RowTable, filled
 from partir.verify.spread import dims_held, has_garbage
 from partir.verify.terms import ClassTerm, Ref, Variable
@@ -28,6 +29,13 @@ def at(
     classes: Classes, node: int, rows: Mapping[int, int]
 ) -> tuple[int, dict[int, int]]:
     """The class at these rows; and where its other dimensions are now."""
+    if classes.terms[node].kind == PICKED:
+        picks = dict(classes.terms[node].attrs)
+        if not picks.keys() & rows.keys():  # other dimensions: these first
+            inner, left_over = at(classes, classes.terms[node].refs[0].node, rows)
+            for dim, number in picks.items():
+                inner = pick(classes, inner, left_over[dim], number)
+            return inner, left_over
     term, pinned, base = classes.terms[node], dict(rows), node
     if term.kind == AT:
         (ref,) = term.refs
