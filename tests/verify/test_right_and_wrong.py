@@ -20,8 +20,8 @@ from partir.verify import ReadSource
 MESH = {"B": 4}
 
 
-def shape(*sizes: int) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(sizes, "float32")
+def shape(*sizes: int, dtype: str = "float32") -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(sizes, dtype)
 
 
 def skewed(x: jax.Array) -> jax.Array:
@@ -70,6 +70,14 @@ def places(x: jax.Array) -> tuple[jax.Array, jax.Array]:
     return jnp.argmax(x, 1), jnp.argmin(jnp.sin(x), 1)
 
 
+def row_replaced(x: jax.Array, new: jax.Array, at: jax.Array) -> jax.Array:
+    return lax.dynamic_update_slice(x, new, (at, 0)) * 2
+
+
+def row_read(x: jax.Array, at: jax.Array) -> jax.Array:
+    return jnp.sin(lax.dynamic_slice(x, (at, 0), (1, 2)))
+
+
 def of_nothing(x: jax.Array) -> jax.Array:
     return x + jnp.sum(x[:, :0], 1, keepdims=True)
 
@@ -84,6 +92,12 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, int]]] = {
     "counted": (counted, (shape(16, 2),), {"x": 0}),
     "places of the largest": (places, (shape(2, 16),), {"x": 1}),
     "largest so far": (lambda x: lax.cummax(x, 1), (shape(2, 8),), {"x": 1}),
+    "a row replaced": (
+        row_replaced,
+        (shape(16, 2), shape(1, 2), shape(dtype="int32")),
+        {"x": 0},
+    ),
+    "a row read": (row_read, (shape(16, 2), shape(dtype="int32")), {"x": 0}),
     "of nothing": (of_nothing, (shape(8, 2),), {"x": 0}),
     "summed windows": (summed_windows, (shape(8, 2),), {"x": 0}),
 }

@@ -6,6 +6,7 @@ others, places that an argument decides) is left to the op's equation.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 
@@ -34,6 +35,7 @@ from partir.verify.spread import (
     shape_of,
     with_rows,
 )
+from partir.verify.updates import masked_row, replaced
 
 Attempt = Callable[[Machine, Op, tuple[View, ...]], View]
 
@@ -205,7 +207,18 @@ def _otherwise_update(
         plain_start(machine, views[n], whole[n - 2] - part[n - 2])
         for n in kept_starts(op.signature)[2:]
     ]
-    return machine.by_equation(op, (*views[:2], *starts))
+    found: Sequence[View] | Unreadable
+    try:
+        found = machine.by_equation(op, (*views[:2], *starts))
+    except Unreadable as error:
+        found = error
+    classes = machine.classes
+    if isinstance(found, Unreadable) or not classes.in_source(found[0].node):
+        with contextlib.suppress(Unreadable):
+            return [replaced(machine, op)]
+    if isinstance(found, Unreadable):
+        raise found
+    return found
 
 
 @_rows_first("dynamic_update_slice", _otherwise_update)
@@ -253,7 +266,9 @@ def _select(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]
         return known
     try:
         if numbers(machine.classes, views[0]) is None:
-            return [masked_lookup(machine, views, op.operands[1])]
+            with contextlib.suppress(Unreadable):
+                return [masked_lookup(machine, views, op.operands[1])]
+            return [masked_row(machine, views, op.operands[1])]
         return [_by_mask(machine, op, views)]
     except Unreadable:
         if isinstance(found, Unreadable):

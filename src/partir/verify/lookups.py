@@ -73,7 +73,7 @@ def _over(
     )
 
 
-def _on_devices(machine: Machine, view: View, leaf: int, values: Rows) -> np.ndarray:
+def on_devices(machine: Machine, view: View, leaf: int, values: Rows) -> np.ndarray:
     """A value on each device, for each value that its index has."""
     found = function(machine.classes, view.node, leaf, values)
     if found is None:
@@ -100,7 +100,7 @@ def _on_devices(machine: Machine, view: View, leaf: int, values: Rows) -> np.nda
     return np.broadcast_to(picked, (len(values), *machine.sizes))
 
 
-def _leaves(machine: Machine, value: int) -> Iterator[tuple[int, View]]:
+def leaves(machine: Machine, value: int) -> Iterator[tuple[int, View]]:
     """Values that an index is made of, which the source has, in its shape."""
     program, shape = machine.program, machine.program.types[value].shape
     left, seen = [value], set[int]()
@@ -122,7 +122,7 @@ def _is_number(machine: Machine, view: View) -> bool:
     return known is not None and not machine.term(view).dims
 
 
-def _domain(
+def domain(
     count: int, machine: Machine, leaf: int, made: Sequence[View], size: int
 ) -> Rows:
     """Indices such that what is made of all of them is known by these.
@@ -178,22 +178,20 @@ def masked_lookup(machine: Machine, views: tuple[View, ...], read: int) -> View:
     axes = [a for a in range(len(machine.sizes)) if rows.shape[a] > 1]
     count = machine.term(value).dims[of_class]
     tile = rows.reshape(*rows.shape[: len(machine.sizes)], -1)
-    for leaf, index in _leaves(machine, op.operands[1]):
+    for leaf, index in leaves(machine, op.operands[1]):
         local = machine.env[op.operands[1]]
         assert isinstance(local, View)
         if not _is_in_place(machine.classes, op.signature, index, local, mask):
             continue
-        values = _domain(count, machine, leaf, (mask, local), tile.shape[-1])
-        here = _on_devices(machine, mask, leaf, values)
-        place = np.clip(
-            _on_devices(machine, local, leaf, values), 0, tile.shape[-1] - 1
-        )
-        if _is_split(machine, tile, here, place, np.clip(values, 0, count - 1), axes):
-            whole = _gathered(machine, value, dim, of_class, count, axes)
+        values = domain(count, machine, leaf, (mask, local), tile.shape[-1])
+        here = on_devices(machine, mask, leaf, values)
+        place = np.clip(on_devices(machine, local, leaf, values), 0, tile.shape[-1] - 1)
+        if is_split(machine, tile, here, place, np.clip(values, 0, count - 1), axes):
+            whole = gathered(machine, value, dim, of_class, count, axes)
             equation = machine.equation(op.signature)
             (made,) = machine.apply(equation, (whole, index), op.signature.results)
             if machine.classes.in_source(made.node):
-                return _part(machine, made, axes, (chosen, mask))
+                return part(machine, made, axes, (chosen, mask))
     raise Unreadable("a look-up that is not split as its tiles are")
 
 
@@ -221,7 +219,7 @@ def _is_in_place(
     )
 
 
-def _is_split(
+def is_split(
     machine: Machine,
     tile: Rows,
     here: np.ndarray,
@@ -241,7 +239,7 @@ def _is_split(
     return bool(once.all() and (right | ~here.astype(bool)).all())
 
 
-def _gathered(
+def gathered(
     machine: Machine,
     value: View,
     dim: int,
@@ -260,7 +258,7 @@ def _gathered(
     return View(value.node, DigitLayout(tuple(local), tuple(held), tables))
 
 
-def _part(machine: Machine, made: View, axes: Sequence[int], tag: Hashable) -> View:
+def part(machine: Machine, made: View, axes: Sequence[int], tag: Hashable) -> View:
     """What each device has of a sum over axes: `tag` tells the way it is split."""
     term, count = machine.term(made), len(axes)
     sizes = tuple(machine.sizes[axis] for axis in axes)
@@ -341,7 +339,7 @@ def _in_tiles(machine: Machine, op: Op, base: View, index: View, update: View) -
     rows = signature.results[0].shape[dim]
     equation = machine.equation(signature)
     _require_single_rows(signature, dim)
-    for leaf, whole in _leaves(machine, op.operands[1]):
+    for leaf, whole in leaves(machine, op.operands[1]):
         for count in _sizes(machine, leaf, update.node):
             at = _shifts(machine, index, whole, count, rows)
             if at is None or not _has_rows(machine, base, dim, at, count):
@@ -417,8 +415,8 @@ def _shifts(
     wanted_rows = leaf_rows(machine.classes, whole, leaf)
     if any((a != b).any() for a, b in zip(have, wanted_rows, strict=True)):
         return None
-    values = _domain(count, machine, leaf, (index,), rows)
-    place = _on_devices(machine, index, leaf, values).astype(np.int64)
+    values = domain(count, machine, leaf, (index,), rows)
+    place = on_devices(machine, index, leaf, values).astype(np.int64)
     spread = values.reshape(-1, *(1 for _ in machine.sizes))
     inside = (place >= 0) & (place < rows)
     offset = np.where(inside, spread - place, -1).max(0)
@@ -442,7 +440,7 @@ def _widened(
     """What is scattered into, whole along one dimension."""
     of_class = along(base.layout, dim)
     if of_class is not None:
-        return _gathered(machine, base, dim, of_class, count, axes)
+        return gathered(machine, base, dim, of_class, count, axes)
     local = list(base.layout.local)
     local[dim] = repeated(count)
     return View(base.node, base.layout.with_local(local))
