@@ -116,3 +116,22 @@ def test_what_is_right_is_proved_and_no_mistake(name: str) -> None:
         if verdict_of(p, local, mutant, source) == "missed"
     ]
     assert verdicts == []
+
+
+def test_a_reducer_along_several_dimensions_is_left_as_it_is() -> None:
+    """What is no reduction of reductions of tiles is not read as one."""
+    axes = (0, 1)
+
+    def largest(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        places = lax.broadcasted_iota("int32", x.shape, 1)
+        start = (jnp.float32(-jnp.inf), jnp.int32(0))
+
+        def step(a: Any, b: Any) -> Any:
+            first = a[0] >= b[0]
+            return jnp.where(first, a[0], b[0]), jnp.where(first, a[1], b[1])
+
+        return lax.reduce((x, places), start, step, axes)
+
+    tactic = partir.ManualPartition({"x": 1}, "B")
+    p = partir.partition(largest, MESH, [tactic], args=(shape(2, 16),))
+    assert "can't be read" not in str(p.proof())

@@ -54,6 +54,21 @@ def joined(x: jax.Array, y: jax.Array) -> jax.Array:
     return jnp.concatenate([y, x * 2, y - 1], 1)
 
 
+def doubled_and_back(x: jax.Array, w: jax.Array) -> jax.Array:
+    """The gradient sums rows that a convolution has made."""
+
+    def loss(x: jax.Array) -> jax.Array:
+        large = jnp.repeat(jnp.repeat(jnp.sin(x), 2, 1), 2, 2)
+        return jnp.sum(jnp.cos(convolved(large, w)))
+
+    return jax.grad(loss)(x).sum((1, 2))
+
+
+def two_sums(x: jax.Array) -> jax.Array:
+    """Summed together, over devices."""
+    return jnp.stack([jnp.sum(x * x, 0), jnp.sum(jnp.sin(x), 0)])
+
+
 CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, int]]] = {
     "shift": (lambda x: x[:, 1:] - x[:, :-1], (shape(2, 16),), {"x": 1}),
     "roll": (lambda x: jnp.roll(x, 3, 1) * x, (shape(2, 16),), {"x": 1}),
@@ -70,6 +85,12 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, int]]] = {
         {"x": 1, "y": 1},
     ),
     "convolution": (convolved, (shape(1, 16, 4, 2), shape(3, 3, 2, 2)), {"x": 1}),
+    "doubled and back": (
+        doubled_and_back,
+        (shape(4, 1, 1, 2), shape(3, 3, 2, 2)),
+        {"x": 0},
+    ),
+    "two sums": (two_sums, (shape(16, 4),), {"x": 0}),
     "pooling": (pooled, (shape(2, 16),), {"x": 1}),
     "sums of windows": (summed, (shape(8, 16),), {"x": 1}),
     "short tiles": (lambda x: jnp.sum(jnp.sin(x[:13]), 0), (shape(16, 2),), {"x": 0}),
@@ -91,7 +112,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, int]]] = {
 }
 
 
-LOCAL = ("scatter", "known places")  # without collectives
+LOCAL = ("scatter", "known places", "doubled and back")  # without collectives
 
 
 def partitioned(name: str) -> Any:
@@ -119,6 +140,7 @@ def test_rows_are_proved(name: str) -> None:
         ("short tiles", "direction LT>", "direction LE>"),
         ("sums of windows", "stablehlo.add", "stablehlo.maximum"),
         ("joined, each on devices of its own", "direction LT>", "direction GE>"),
+        ("two sums", "stablehlo.sine", "stablehlo.cosine"),
         ("padding", "dense<3.000000e+00>", "dense<2.000000e+00>"),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 import partir
 from partir.mesh import Mesh
 from partir.verify import prove
+from partir.verify.monoids import is_identity
 
 ONE, TWO = Mesh({"B": 1}), Mesh({"B": 2})
 
@@ -276,3 +277,11 @@ def test_groups_are_those_of_the_mesh() -> None:
         text = local.replace("{}", axes)
         made = prove(source, text, mesh, [(("x",),)], [((),)])
         assert bool(made.proved) is proved
+
+
+def test_zero_has_two_parts_if_it_is_complex() -> None:
+    zero, other = "(0.000000e+00,0.000000e+00)", "(0.000000e+00,1.000000e+00)"
+    assert is_identity("sum", zero, "complex<f32>")
+    assert not is_identity("sum", other, "complex<f32>")
+    assert not is_identity("product", zero, "complex<f32>")
+    assert not is_identity("sum", "(0.000000e+00,0x7FC00000)", "complex<f32>")

@@ -56,6 +56,8 @@ def is_identity(monoid: str, literal: str, dtype: str) -> bool:
         return literal in known[monoid]
     if monoid in ("max", "min") and dtype[0] in "fb":
         return literal == _INFINITIES.get((monoid, dtype))
+    if dtype.startswith("complex"):
+        return monoid == "sum" and _is_complex_zero(literal)
     try:
         number = int(literal) if dtype[0] in "iu" else float(literal)
     except ValueError:
@@ -78,6 +80,15 @@ def identity(monoid: str, dtype: str) -> str | None:
         return edge or _INFINITIES.get((monoid, dtype))
     number = int(monoid == "product")
     return str(number) if dtype[0] in "iu" else f"{number}.000000e+00"
+
+
+def _is_complex_zero(literal: str) -> bool:
+    """Whether both parts of a number are zero."""
+    parts = literal.strip("()").split(",")
+    try:
+        return len(parts) == 2 and not any(map(float, parts))
+    except ValueError:
+        return False
 
 
 _INFINITIES = {  # as MLIR spells them

@@ -40,7 +40,9 @@ def reduced_again(machine: Machine, op: Op, views: Sequence[View]) -> list[View]
 def _before(machine: Machine, op: Op, views: Sequence[View]) -> list[View]:
     """What reductions along tiles read, the tiles one behind the other."""
     count = len(views) // 2
-    (along,) = ints(op.signature.attrs["dimensions"])
+    along, *others = ints(op.signature.attrs["dimensions"])
+    if others:
+        raise Unreadable("a reduction along several dimensions")
     values, starts = views[:count], views[count:]
     terms = [machine.term(view) for view in values]
     first = terms[0]

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
+
+import numpy as np
 
 from partir.ir.attributes import ints
 from partir.ir.core import Op
 from partir.ir.types import TensorType, tensor
 from partir.verify.align import Equation
 from partir.verify.components import components, show, tied
-from partir.verify.layout import Unreadable, View, repeated
+from partir.verify.joins import JOINED, JoinedPiece, joined, moved
+from partir.verify.layout import Unreadable, View, repeated, size_of
 from partir.verify.machine import Machine, handler
 from partir.verify.monoids import OPS, keeps_type, monoid_of
 from partir.verify.pairs import reduced_again
 from partir.verify.pins import settled
-from partir.verify.rows import RowTable
+from partir.verify.rows import FIRST_MADE, RowTable
+from partir.verify.spread import dims_held, rows_of, shape_of
 from partir.verify.sums import Reduction, reduce, repeated_often, starts_reduction
 
 
@@ -100,4 +105,37 @@ def reduced_over_axes(
 ) -> View:
     """What all devices that differ in `axes` hold, reduced."""
     kept = tuple(range(len(shape)))
+    if machine.term(view).kind == JOINED:
+        with contextlib.suppress(Unreadable):
+            return _piece_by_piece(machine, monoid, view, axes)
     return reduced(machine, monoid, view, kept, shape, axes)
+
+
+def _piece_by_piece(
+    machine: Machine, monoid: str, view: View, axes: Sequence[int]
+) -> View:
+    """Values side by side, each reduced by itself: a bucket of them."""
+    held = [d for d, items in enumerate(view.layout.local) if 0 in dims_held(items)]
+    rows, made = rows_of(view.layout, 0), machine.classes.rows
+    if len(held) != 1 or rows.size != rows.shape[len(machine.sizes) + held[0]]:
+        raise Unreadable("values side by side, on each device others")
+    (dim,) = held
+    codes = [int(code) for code in rows.reshape(-1)]
+    if min(codes) < FIRST_MADE:
+        raise Unreadable("numbers between values")
+    keys = [made.class_of(code) for code in codes]
+    distinct = sorted({*keys})
+    if len(distinct) == 1:
+        raise Unreadable("one value alone")
+    which = np.array([distinct.index(key) for key in keys])
+    wide = [1] * rows.ndim
+    wide[len(machine.sizes) + dim] = -1
+    pieces = []
+    for number in range(len(distinct)):
+        (own,) = np.nonzero(which == number)
+        part = moved(machine, view, dim, own.reshape(wide), own.size)
+        shape = [size_of(items) for items in part.layout.local]
+        part = reduced_over_axes(machine, monoid, part, axes, shape)
+        place = np.cumsum(which == number) - 1
+        pieces.append(JoinedPiece(part, place.reshape(wide)))
+    return joined(machine, pieces, which.reshape(wide), dim, shape_of(view.layout))
