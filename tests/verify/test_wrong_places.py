@@ -317,4 +317,5 @@ def test_numbers_in_place_of_rows_are_themselves() -> None:
     table = RowTable(np.array([fill(five), 1 << 39]), OPEN)
     view = View(known, DigitLayout(((Digit(0, 1, 2),),), (), ((0, table),)))
     found = numbers(classes, view)
-    assert found is not None and found.tolist() == [5, 0]
+    assert found is not None
+    assert found.tolist() == [5, 0]
