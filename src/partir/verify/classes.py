@@ -6,7 +6,7 @@ and are nowhere in the source.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -18,9 +18,11 @@ from partir.verify.terms import (
     ClassTerm,
     Dims,
     Ref,
+    TermForm,
     Use,
     Variable,
     Where,
+    form_of,
     numbered,
     where_of,
 )
@@ -36,13 +38,48 @@ class Made(NamedTuple):
     rows: Mapping[Variable, Rows] = NO_ROWS  # where variables stand for made rows
 
 
+Key = tuple[int, ...]  # the number of a form, and the classes that it is applied to
+
+
+class Terms:
+    """What classes are, written out when they are asked for: most never are."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.forms: list[TermForm] = []
+        self.keys: list[Key] = []
+        self._made: dict[int, ClassTerm] = {}
+
+    def __len__(self) -> int:
+        """How many classes there are."""
+        return len(self.keys)
+
+    def __getitem__(self, node: int) -> ClassTerm:
+        """The term of a class."""
+        found = self._made.get(node)
+        if found is None:
+            form, *nodes = self.keys[node]
+            found = self._made[node] = self.forms[form].of(nodes)
+        return found
+
+    def form(self, node: int) -> TermForm:
+        """A class's term but for the classes that it reads."""
+        return self.forms[self.keys[node][0]]
+
+    def cut(self, count: int, forms: int) -> None:
+        """The first classes and forms alone."""
+        del self.keys[count:], self.forms[forms:]
+        self._made = {n: term for n, term in self._made.items() if n < count}
+
+
 class Classes:
     """The table of classes."""
 
     def __init__(self) -> None:
         """Start empty."""
-        self.terms: list[ClassTerm] = []
-        self._known: dict[ClassTerm, int] = {}
+        self.terms = Terms()
+        self._known: dict[Key, int] = {}
+        self._forms: dict[TermForm, int] = {}
         self.rows = MadeRows()
         self.numbers: dict[int, np.ndarray | None] = {}  # known ones, by class
         self.counts: dict[tuple[int, str], list[int]] = {}  # in the source, by step
@@ -51,36 +88,69 @@ class Classes:
         self.contents: dict[tuple[str, int], dict[Any, Any]] = {}  # of the source
         self.replaced: set[int] = set()  # whose numbers others have, too
         self.source: int | None = None  # how many of them the source has
+        self._source_forms = 0
 
     def of(self, term: ClassTerm) -> int:
         """The one class of a term."""
-        found = self._known.get(term)
+        form = self.form(form_of(term))
+        return self.applied((form, *[ref.node for ref in term.refs]))
+
+    def form(self, form: TermForm) -> int:
+        """The one number of a form."""
+        found = self._forms.get(form)
         if found is None:
-            found = self._known[term] = len(self.terms)
-            self.terms.append(term)
+            found = self._forms[form] = len(self.terms.forms)
+            self.terms.forms.append(form)
         return found
+
+    def applied(self, key: Key) -> int:
+        """The one class of a form on classes."""
+        found = self._known.get(key)
+        if found is None:
+            keys = self.terms.keys
+            found = self._known[key] = len(keys)
+            keys.append(key)
+        return found
+
+    def found(self, key: Key) -> int | None:
+        """The same, if the source has it; the source itself has all that it makes."""
+        if self.source is None:
+            return self.applied(key)
+        node = self._known.get(key)
+        return None if node is None or node >= self.source else node
 
     def seal(self) -> None:
         """The source has been read; what comes now is the device-local program."""
         self.source = len(self.terms)
-        for node, term in enumerate(self.terms):
-            if term.kind == "affine" and len(term.sizes) == 1:
+        for node in self.nodes_of("affine"):
+            term = self.terms[node]
+            if len(term.sizes) == 1:
                 key = (term.attrs[1][0], term.dtype)
                 self.counts.setdefault(key, []).append(node)
+        self._source_forms = len(self._forms)
         self.rows.seal()
 
     def forget(self) -> None:
         """Back to the source alone, for another device-local program."""
         assert self.source is not None
-        for term in self.terms[self.source :]:
-            del self._known[term]
-        del self.terms[self.source :]
+        for key in self.terms.keys[self.source :]:
+            del self._known[key]
+        for form in self.terms.forms[self._source_forms :]:
+            del self._forms[form]
+        self.terms.cut(self.source, self._source_forms)
         self.numbers = {n: v for n, v in self.numbers.items() if n < self.source}
         self.rows.forget()
 
     def in_source(self, node: int) -> bool:
         """Whether the source computes this, too."""
         return self.source is None or node < self.source
+
+    def nodes_of(self, kind: str) -> Iterator[int]:
+        """The source's classes of one kind of term."""
+        forms = {n for n, form in enumerate(self.terms.forms) if form.kind == kind}
+        for node, key in enumerate(self.terms.keys[: self.source]):
+            if key[0] in forms:
+                yield node
 
     def make(
         self,

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from partir.ir.core import Op
+from partir.ir.core import Op, Signature
+from partir.verify.again import equations
 from partir.verify.align import Alignment
 from partir.verify.classes import Classes
 from partir.verify.layout import Digit, DigitLayout, Unreadable, View, repeated
@@ -239,6 +240,14 @@ def as_float(classes: Classes, node: int, dtype: str) -> int:
             dtype=dtype,
         )
     )
+
+
+@equations(*_ARITHMETIC)
+def _is_no_arithmetic(signature: Signature) -> bool:
+    """Floats don't count, unless they are converted from what does."""
+    dtype = signature.results[0].dtype
+    counts = dtype[0] in "iu" and dtype != "i1"
+    return not counts and signature.name != "convert"
 
 
 @handler(*_ARITHMETIC)

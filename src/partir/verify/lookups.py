@@ -367,8 +367,9 @@ def _in_tiles(machine: Machine, op: Op, base: View, index: View, update: View) -
 def _sizes(machine: Machine, leaf: int, update: int) -> Iterator[int]:
     """How long the dimension is in the source that these are scattered into."""
     known = set[int]()
-    for term in machine.classes.terms[: machine.classes.source]:
-        if term.kind != "stablehlo.scatter" or len(term.new) != 1:
+    for node in machine.classes.nodes_of("stablehlo.scatter"):
+        term = machine.classes.terms[node]
+        if len(term.new) != 1:
             continue
         own = plain_index(machine, View(leaf, DigitLayout((), ()))).node
         if term.refs[1].node in (leaf, own) and term.new[0] not in known:

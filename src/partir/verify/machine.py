@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from partir.ir.core import Op, Program, Region, Signature
 from partir.ir.types import TensorType
+from partir.verify.again import Again, has_only_an_equation
 from partir.verify.align import Alignment, Equation
 from partir.verify.classes import Classes
 from partir.verify.concrete import computed, number_class
@@ -24,7 +26,7 @@ from partir.verify.picks import picked
 from partir.verify.pins import settled
 from partir.verify.plans import Plan, make_plan
 from partir.verify.sums import CONTRACTIONS, starts_reduction, times
-from partir.verify.terms import ClassTerm, Ref
+from partir.verify.terms import ClassTerm
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,8 @@ class Machine:
     origins: dict[int, int] = field(default_factory=dict)  # first op of a class
     loops: list[Any] = field(default_factory=list)
     env: dict[int, Known] = field(default_factory=dict)
+    reductions: dict[Any, tuple[int, DigitLayout]] = field(default_factory=dict)
+    bound: dict[Any, tuple[int, DigitLayout]] = field(default_factory=dict)
     _plans: dict[Any, Plan] = field(default_factory=dict)
     _moved: dict[tuple[Signature, DigitLayout], DigitLayout] = field(
         default_factory=dict
@@ -96,17 +100,29 @@ class Machine:
     _alone: dict[Signature, Sequence[View]] = field(default_factory=dict)
     _alignments: dict[Any, Alignment] = field(default_factory=dict)
     _equations: dict[Signature, Equation | None] = field(default_factory=dict)
+    _plain: set[Signature] = field(default_factory=set)
 
-    @property
+    @cached_property
+    def again(self) -> Again:
+        """What is known of ops on operands that are laid out alike."""
+        return Again(self.classes)
+
+    @cached_property
     def alone(self) -> tuple[Any, ...]:
         """Axes of a value that is the same on all devices."""
         return tuple(repeated(size) for size in self.sizes)
 
     def run(self, region: Region) -> None:
         """Run a block."""
-        ops = self.program.ops
+        ops, env, origins, again = self.program.ops, self.env, self.origins, self.again
         for index in region.ops:
-            self.step(index, ops[index])
+            op = ops[index]
+            view = again.view(op, env)
+            if view is None:
+                self.step(index, op)
+                continue
+            env[op.results[0]] = view
+            origins.setdefault(view.node, index)
 
     def read(self, values: Sequence[int]) -> list[View]:
         """What values are; raises what is known about the first that is not known."""
@@ -120,22 +136,24 @@ class Machine:
         """Run one op: its results are known, or known not to be."""
         made: Sequence[Known]
         try:
-            if op.kind in _CONTROL:
-                _CONTROL[op.kind](self, index, op)
-                return
-            if any(0 in type_.shape for type_ in op.signature.results):
-                made = [self.empty(type_) for type_ in op.signature.results]
-            else:
+            if op.signature in self._plain or self._is_plain(op.signature):
                 views = self.results(op, self.read(op.operands))
                 made = self._kept(op, views)
+                if op.kind == "stablehlo.slice":
+                    self.again.pinned(op.signature, *self.read(op.operands), *made)
+            elif (run := _CONTROL.get(op.kind)) is not None:
+                run(self, index, op)
+                return
+            else:
+                made = [self.empty(type_) for type_ in op.signature.results]
         except Unreadable as error:
             first = error.unknown if isinstance(error, Passed) else None
             made = [first or Unknown(index, str(error))] * len(op.results)
         except SLIPS as error:  # not to have read an op is no reason to stop
             reason = f"{op.signature.name} can't be read: {error!r}"
             made = [Unknown(index, reason)] * len(op.results)
-        self.env.update(zip(op.results, made, strict=True))
-        for view in made:
+        for value, view in zip(op.results, made, strict=True):
+            self.env[value] = view
             if isinstance(view, View):
                 self.origins.setdefault(view.node, index)
 
@@ -156,6 +174,15 @@ class Machine:
             )
             for view, type_ in zip(views, op.signature.results, strict=True)
         ]
+
+    def _is_plain(self, signature: Signature) -> bool:
+        """Whether an op has no regions to run, and results with elements."""
+        plain = signature.kind not in _CONTROL and not any(
+            0 in type_.shape for type_ in signature.results
+        )
+        if plain:
+            self._plain.add(signature)
+        return plain
 
     def empty(self, type_: TensorType) -> View:
         """A value without elements: there is one of each type."""
@@ -180,40 +207,59 @@ class Machine:
         signature = op.signature
         kind = signature.kind
         if kind in MOVERS:
-            (view,) = views
-            key = (signature, view.layout)
-            layout = self._moved.get(key)
-            if layout is None:
-                try:
-                    layout = self._moved[key] = MOVERS[kind](signature, view.layout)
-                except Unreadable:
-                    if kind not in HANDLERS:
-                        raise
-                    return HANDLERS[kind](self, op, (view,))
-            return (View(view.node, layout),)
-        if any(view.layout.tables for view in views):
-            known = computed(self.classes, self.sizes, op, views)
-            if known is not None:
-                return known
+            return self._digits_moved(op, *views)
+        for view in views:
+            if view.layout.tables:
+                known = computed(self.classes, self.sizes, op, views)
+                if known is not None:
+                    return known
+                break
         run = HANDLERS.get(kind)
-        if run is None:
-            return self.by_equation(op, views)
+        if run is None or has_only_an_equation(signature):
+            same = self._unchanged(op, views)
+            if same is not None:
+                return [same]
+            equation = self.equation(signature)
+            nodes, plan = self._planned(equation, views, signature.results)
+            self.again.planned(signature, views, equation.commutes, plan)
+            return self._applied(equation, nodes, plan)
         if views:
             return run(self, op, tuple(views))
         made = self._alone.get(signature)
         if made is None:
             made = self._alone[signature] = run(self, op, ())
+            self.again.same_everywhere(signature, made)
         return made
+
+    def _digits_moved(self, op: Op, view: View) -> Sequence[View]:
+        kind, key = op.signature.kind, (op.signature, view.layout)
+        layout = self._moved.get(key)
+        if layout is None:
+            try:
+                layout = self._moved[key] = MOVERS[kind](*key)
+            except Unreadable:
+                if kind not in HANDLERS:
+                    raise
+                return HANDLERS[kind](self, op, (view,))
+            self.again.moved(key, layout)
+        return (View(view.node, layout),)
 
     def by_equation(self, op: Op, views: Sequence[View]) -> list[View]:
         """Run an op by its equation; what is added to zero, say, is itself."""
+        same = self._unchanged(op, views)
+        if same is not None:
+            return [same]
+        equation = self.equation(op.signature)
+        return self.apply(equation, views, op.signature.results)
+
+    def _unchanged(self, op: Op, views: Sequence[View]) -> View | None:
+        """The operand that the other one, a number, does not change."""
         monoid = monoid_of_kind(op.kind)
         if monoid is not None and len(views) == 2:
             for one, other in (views, views[::-1]):
                 if starts_reduction(monoid, self.term(other)):
-                    return [one]
-        equation = self.equation(op.signature)
-        return self.apply(equation, views, op.signature.results)
+                    return one
+        return None
 
     def equation(self, signature: Signature) -> Equation:
         """What an op computes."""
@@ -228,35 +274,28 @@ class Machine:
         self, equation: Equation, views: Sequence[View], types: Sequence[TensorType]
     ) -> list[View]:
         """The classes of an equation's results, and their layouts."""
+        return self._applied(equation, *self._planned(equation, views, types))
+
+    def _planned(
+        self, equation: Equation, views: Sequence[View], types: Sequence[TensorType]
+    ) -> tuple[list[int], Plan]:
+        """Classes in the order in which the term has them, and what is made of them."""
         nodes = [view.node for view in views]
         layouts = tuple([view.layout for view in views])
         swapped = equation.commutes and _swaps(self, equation, nodes, layouts, types)
         if swapped:
             nodes, layouts = nodes[::-1], layouts[::-1]
-        plan = self.plan(equation, layouts, types, swapped)
-        refs = tuple(map(Ref, nodes, plan.dims))
-        made = []
-        for number, (type_, (layout, new)) in enumerate(
-            zip(types, plan.results, strict=True)
-        ):
-            term = ClassTerm(
-                equation.kind,
-                equation.attrs,
-                refs,
-                plan.sizes,
-                plan.free,
-                plan.specials,
-                new,
-                type_.dtype,
-                number,
-            )
-            node = self.classes.of(term)
-            if plan.repeats > 1:
-                if equation.kind not in CONTRACTIONS:
-                    raise Unreadable(f"{equation.kind} of equal operands")
-                node = times(self.classes, node, plan.repeats)
-            made.append(View(node, layout))
-        return made
+        return nodes, self.plan(equation, layouts, types, swapped)
+
+    def _applied(self, equation: Equation, nodes: list[int], plan: Plan) -> list[View]:
+        of = self.classes.applied
+        made = [View(of((form, *nodes)), layout) for form, layout in plan.results]
+        if plan.repeats == 1:
+            return made
+        if equation.kind not in CONTRACTIONS:
+            raise Unreadable(f"{equation.kind} of equal operands")
+        often = plan.repeats
+        return [View(times(self.classes, v.node, often), v.layout) for v in made]
 
     def plan(
         self,

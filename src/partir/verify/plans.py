@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,17 +23,14 @@ from partir.verify.rows import (
     filled,
 )
 from partir.verify.sums import CONTRACTIONS, counts_nothing
-from partir.verify.terms import BOUND, ClassTerm, Numbered, Ref, Use, numbered
+from partir.verify.terms import BOUND, ClassTerm, Numbered, Ref, TermForm, Use, numbered
 
 
 class Plan(NamedTuple):
-    """The form of a term, and the layouts of its results."""
+    """The forms of terms, and the layouts of results."""
 
     dims: tuple[tuple[tuple[int, ...], ...], ...]
-    sizes: tuple[int, ...]
-    free: tuple[int, ...]
-    specials: tuple[Any, ...]
-    results: tuple[tuple[DigitLayout, tuple[int, ...]], ...]
+    results: tuple[tuple[int, DigitLayout], ...]  # the term's form, by number
     repeats: int
 
 
@@ -56,15 +53,31 @@ def make_plan(
         aligned.result(number, type_.shape, where, free)
         for number, type_ in enumerate(types)
     )
-    return _plan(made, results, aligned.repeats())
+    return _plan(classes, aligned, made, results, types)
 
 
 def _plan(
+    classes: Classes,
+    aligned: Alignment,
     made: Numbered,
-    results: tuple[tuple[DigitLayout, tuple[int, ...]], ...],
-    repeats: int,
+    results: Sequence[tuple[DigitLayout, tuple[int, ...]]],
+    types: Sequence[TensorType],
 ) -> Plan:
-    return Plan(made.dims, made.sizes, made.free, made.specials, results, repeats)
+    equation, found = aligned.equation, []
+    for number, (layout, new) in enumerate(results):
+        form = TermForm(
+            equation.kind,
+            equation.attrs,
+            made.dims,
+            made.sizes,
+            made.free,
+            made.specials,
+            new,
+            types[number].dtype,
+            number,
+        )
+        found.append((classes.form(form), layout))
+    return Plan(made.dims, tuple(found), aligned.repeats())
 
 
 def _with_rows(
@@ -91,7 +104,7 @@ def _with_rows(
         aligned.result(number, type_.shape, where, free, tables)
         for number, type_ in enumerate(types)
     )
-    return _plan(made, results, aligned.repeats())
+    return _plan(classes, aligned, made, results, types)
 
 
 def _rows(

@@ -35,7 +35,7 @@ from partir.verify.machine import Known, Machine, Unknown
 from partir.verify.merging import plain
 from partir.verify.spread import same
 from partir.verify.terms import ClassTerm
-from partir.verify.tiles import is_even, rows_of_tiles, shown, tile_shape, tiled
+from partir.verify.tiles import is_even, rows_of_tiles, shown_in_tiles, tile_shape
 
 _SHOWN = 5
 Tilings = Sequence[Sequence[Sequence[str]]]  # per value and dimension, its axes
@@ -219,12 +219,16 @@ def _tile(
     try:
         if is_even(type_.shape, numbers, sizes):
             try:
-                return shown(tiled(type_.shape, numbers, sizes), known)
+                return shown_in_tiles(known, type_.shape, _frozen(numbers), sizes)
             except Unreadable:  # several dimensions cut at other places
                 pass
         return plain(machine.classes, _uneven(machine, known, numbers))
     except Unreadable as error:
         return Unknown(None, str(error))
+
+
+def _frozen(numbers: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
+    return tuple([tuple(axes) for axes in numbers])
 
 
 def _uneven(machine: Machine, whole: View, tiling: Sequence[Sequence[int]]) -> View:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
 from partir.ir.attributes import ints
-from partir.ir.core import Op
+from partir.ir.core import Op, Signature
 from partir.ir.types import TensorType, tensor
 from partir.verify.align import Equation
 from partir.verify.components import components, show, tied
@@ -20,7 +21,15 @@ from partir.verify.pairs import reduced_again
 from partir.verify.pins import settled
 from partir.verify.rows import FIRST_MADE, RowTable
 from partir.verify.spread import dims_held, rows_of, shape_of
-from partir.verify.sums import Reduction, reduce, repeated_often, starts_reduction
+from partir.verify.sums import (
+    BINDING,
+    LOOKED_INTO,
+    REDUCE,
+    Reduction,
+    reduce,
+    repeated_often,
+    starts_reduction,
+)
 
 
 def reduced(
@@ -31,7 +40,39 @@ def reduced(
     shape: Sequence[int],
     axes: Sequence[int] = (),
 ) -> View:
-    """A value reduced over local dimensions that are not kept, and over axes."""
+    """A value reduced over local dimensions that are not kept, and over axes.
+
+    Where a reduction or product binds one more variable, it does so in all classes of
+    its form that are laid out alike.
+    """
+    classes = machine.classes
+    number, *nodes = classes.terms.keys[view.node]
+    kind = classes.terms.forms[number].kind
+    if kind not in BINDING or len(nodes) > 2 or view.layout.tables:
+        return _worked_out(machine, monoid, view, kept, shape, axes)
+    rises = nodes == sorted(nodes)
+    alike = (monoid, view.layout, kept, tuple(axes), number, rises)
+    found = machine.bound.get(alike)
+    if found is not None:
+        node = classes.found((found[0], *sorted(nodes)))
+        if node is not None:
+            return View(node, found[1])
+    made = _worked_out(machine, monoid, view, kept, shape, axes)
+    form, *after = classes.terms.keys[made.node]
+    same = classes.terms.forms[form].kind == kind and after == sorted(nodes)
+    if same and classes.in_source(made.node) and not made.layout.tables:
+        machine.bound[alike] = (form, made.layout)
+    return made
+
+
+def _worked_out(
+    machine: Machine,
+    monoid: str,
+    view: View,
+    kept: tuple[int, ...],
+    shape: Sequence[int],
+    axes: Sequence[int],
+) -> View:
     rank = len(view.layout.local)
     aligned = machine.aligned([view.layout], rank, kept, frozenset(axes))
     classes = machine.classes
@@ -64,6 +105,16 @@ def reduced(
     return settled(classes, View(found.node, layout))
 
 
+@lru_cache(maxsize=1024)
+def _what(signature: Signature) -> tuple[str | None, tuple[int, ...]]:
+    """How a reduction of one value reduces, and the dimensions that it keeps."""
+    along = ints(signature.attrs["dimensions"])
+    rank = len(signature.operands[0].shape)
+    kept = tuple(dim for dim in range(rank) if dim not in along)
+    alone = len(signature.operands) == 2 and keeps_type(signature)
+    return monoid_of(signature.lambdas[0]) if alone else None, kept
+
+
 @handler("reduce")
 def _reduce(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
     signature = op.signature
@@ -74,17 +125,42 @@ def _reduce(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
                 views[len(views) // 2 :], signature.results, strict=True
             )
         ]
-    monoid = monoid_of(signature.lambdas[0]) if len(views) == 2 else None
-    if monoid is None or not keeps_type(signature):
+    monoid, kept = _what(signature)
+    if monoid is None:
         return reduced_again(machine, op, views)
-    along = ints(signature.attrs["dimensions"])
-    rank = len(signature.operands[0].shape)
-    kept = tuple(dim for dim in range(rank) if dim not in along)
     (type_,) = signature.results
-    made = reduced(machine, monoid, views[0], kept, type_.shape)
+    made = _on_device(machine, signature, monoid, views[0], kept)
     if starts_reduction(monoid, machine.term(views[1])):
         return [made]
     return [_joined(machine, monoid, made, views[1], type_)]
+
+
+def _on_device(
+    machine: Machine,
+    signature: Signature,
+    monoid: str,
+    view: View,
+    kept: tuple[int, ...],
+) -> View:
+    """A value reduced over local dimensions.
+
+    What is around a class that reductions don't look into has one form, whatever class
+    it is: found once, it is applied to others that are laid out alike.
+    """
+    (type_,) = signature.results
+    form = machine.classes.terms.form(view.node)
+    alike = None
+    if not view.layout.tables and form.kind not in LOOKED_INTO:
+        alike = (signature, view.layout, form.dtype)
+    found = machine.reductions.get(alike)
+    if found is not None:
+        return View(machine.classes.applied((found[0], view.node)), found[1])
+    made = reduced(machine, monoid, view, kept, type_.shape)
+    if alike is not None:
+        number, *nodes = machine.classes.terms.keys[made.node]
+        if nodes == [view.node] and machine.classes.terms.forms[number].kind == REDUCE:
+            machine.reductions[alike] = (number, made.layout)
+    return made
 
 
 def _joined(

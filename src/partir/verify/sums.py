@@ -39,6 +39,12 @@ CONTRACTIONS = frozenset({"stablehlo.dot_general", "stablehlo.convolution"})
 IDEMPOTENT = frozenset({"max", "min", "and", "or"})
 
 
+BINDING = frozenset({REDUCE, "stablehlo.dot_general"})  # bind a variable more
+# Classes that a reduction may have another form of than one around them.
+LOOKED_INTO = CONTRACTIONS | {REDUCE, TIMES, PART, AT, PICKED, KNOWN}
+LOOKED_INTO |= {"stablehlo.scatter"}
+
+
 class Reduction(NamedTuple):
     """Reduce a class, whose dimensions are these variables, over some of them."""
 

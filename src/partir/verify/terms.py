@@ -47,6 +47,31 @@ class ClassTerm(NamedTuple):
         return (*(self.sizes[v] for v in self.free), *self.new)
 
 
+class TermForm(NamedTuple):
+    """A term but for the classes that it reads: a deep model has few of these."""
+
+    kind: str
+    attrs: Any
+    dims: tuple[tuple[tuple[int, ...], ...], ...]  # of each reference
+    sizes: tuple[int, ...]
+    free: tuple[int, ...]
+    specials: tuple[tuple[Item, ...], ...]
+    new: tuple[int, ...]
+    dtype: str
+    result: int
+
+    def of(self, nodes: Sequence[int]) -> ClassTerm:
+        """The term that reads these classes."""
+        refs = tuple(map(Ref, nodes, self.dims))
+        return ClassTerm._make((*self[:2], refs, *self[3:]))
+
+
+def form_of(term: ClassTerm) -> TermForm:
+    """A term without the classes that it reads."""
+    dims = tuple([ref.dims for ref in term.refs])
+    return TermForm._make((*term[:2], dims, *term[3:]))
+
+
 class Use(NamedTuple):
     """Variables of a term in the making: sizes, roles and order along special ones."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from partir.verify.layout import (
 )
 from partir.verify.rows import GARBAGE, Rows
 
+AxesOfDims = tuple[tuple[int, ...], ...]
 Tiling = Sequence[Sequence[int]]  # per dimension, the mesh axes that tile it
 
 
@@ -87,6 +89,23 @@ def shown(tile: DigitLayout, whole: View) -> View:
     local = tuple(_looked_up(items, source) for items in tile.local)
     axes = tuple(_looked_up(items, source) for items in tile.axes)
     return View(whole.node, DigitLayout(local, axes, whole.layout.tables))
+
+
+def shown_in_tiles(
+    whole: View, shape: tuple[int, ...], tiling: AxesOfDims, sizes: tuple[int, ...]
+) -> View:
+    """The same for the tiles that axes cut."""
+    return View(whole.node, _in_tiles(whole.layout, shape, tiling, sizes))
+
+
+@lru_cache(maxsize=1024)
+def _in_tiles(
+    layout: DigitLayout,
+    shape: tuple[int, ...],
+    tiling: AxesOfDims,
+    sizes: tuple[int, ...],
+) -> DigitLayout:
+    return shown(tiled(shape, tiling, sizes), View(0, layout)).layout
 
 
 def _looked_up(items: Digits, source: tuple[Digits, ...]) -> Digits:

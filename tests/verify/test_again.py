@@ -1,0 +1,60 @@
+"""What is known of layers like others is what would be found out of each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from benchmarks.models import suite, transformer
+from partir.frontend.device_local import read_device_local
+from partir.ir.core import Op
+from partir.verify import ReadSource, compare
+from partir.verify.again import Again
+from partir.verify.layout import View
+from partir.verify.machine import Machine
+
+pytestmark = pytest.mark.quick
+
+
+class _NeverAgain(Again):
+    def view(self, op: Op, env: dict[int, Any]) -> View | None:
+        return None
+
+
+class _Forgetful(dict[Any, Any]):
+    def get(self, key: Any, default: Any = None) -> Any:
+        return default
+
+
+def _env(p: Any, monkeypatch: pytest.MonkeyPatch, forgetful: bool) -> list[Any]:
+    """What is known of all values, of the source and of what devices run."""
+    machines: list[Machine] = []
+
+    def kept(*args: Any, **kwargs: Any) -> Machine:
+        machine = Machine(*args, **kwargs)
+        if forgetful:
+            machine.__dict__["again"] = _NeverAgain(machine.classes)
+            machine.reductions, machine.bound = _Forgetful(), _Forgetful()
+        machines.append(machine)
+        return machine
+
+    monkeypatch.setattr("partir.verify.proof.Machine", kept)
+    spmd, local = p.spmd, read_device_local(p.stablehlo())
+    source = ReadSource(p.program)
+    found = compare(source, local, p.mesh, spmd.in_tilings, spmd.out_tilings)
+    assert not found.not_proved
+    return [machine.env for machine in machines]
+
+
+@pytest.mark.parametrize("schedule", ["BP+MP", "BP+MP+Z3"])
+def test_layers_are_read_as_if_each_were_the_first(
+    schedule: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = transformer.Config.small(
+        layers=2, width=32, head_dim=8, hidden=64, vocab=64, sequence=16
+    )
+    model = suite.transformer_model("transformer", config)
+    p = suite.partitioned(model, model.schedules()[schedule], {"B": 4, "M": 2})
+    quick, slow = (_env(p, monkeypatch, forgetful) for forgetful in (False, True))
+    assert quick == slow
