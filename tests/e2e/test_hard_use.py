@@ -98,7 +98,9 @@ child = os.fork()
 if child == 0:
     signal.alarm(60)
     program = partir.load("func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {\\n"
-                          "return %x : tensor<8xf32>\\n}")
+                          "%0 = stablehlo.tanh %x : tensor<8xf32>\\n"
+                          "%1 = stablehlo.add %0, %x : tensor<8xf32>\\n"
+                          "return %1 : tensor<8xf32>\\n}")
     p = partir.partition(program, {"B": 4}, [])
     right = p.collectives["all_gather"] == 0 and p.verify().proved == ("out",)
     refused = 0

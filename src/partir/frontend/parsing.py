@@ -23,6 +23,7 @@ _PLACE = re.compile(r'loc\("-":(\d+):(\d+)\)')
 def parse_module(source: str | bytes) -> Any:
     """Parse text or bytecode, or raise a PartitionError with MLIR's own reason."""
     context = jax_mlir.make_ir_context()
+    context.enable_multithreading(False)  # a forked process has none of its threads
     try:
         if isinstance(source, bytes):
             return _parse_bytes(source, context)

@@ -18,6 +18,7 @@ class _Contexts:
     def take(self) -> Any:
         if not self.left:
             self.context, self.left = jax_mlir.make_ir_context(), _MODULES
+            self.context.enable_multithreading(False)  # which a fork would not survive
         self.left -= 1
         return self.context
 
