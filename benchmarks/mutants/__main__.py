@@ -1,32 +1,35 @@
 """Mistakes injected into device-local programs, counted by kind.
 
-    python -m benchmarks.mutants [--per-kind 8] [--seed 0] [--only NAME ...]
-                                 [--seconds S] [--survivors]
+    python -m benchmarks.mutants [--per-kind 24] [--seed 0] [--only NAME ...]
+                                 [--record FILE] [--write]
 
 Each device-local program of a few training steps and functions gets one mistake at a
 time, at sites drawn by seed, among the ops that results depend on. A mistake is
 *caught* if a result is disproved or not proved. *Survivors* were proved all the same;
 each is run beside the right program: if the numbers are the same, it was no mistake
-(*harmless*), else it is a hole in the verifier, and the exit code is 1.
+(*harmless*), else it is a hole in the verifier, and the exit code is 1. Programs that a
+record has already are not done again. `--write` makes a page of results.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import random
 import sys
-import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import benchmarks.mutants.kinds
 import benchmarks.mutants.placing  # noqa: F401  (kinds register themselves)
 from benchmarks.mutants.edit import KINDS, mutants
-from benchmarks.mutants.numbers import equal
-from benchmarks.mutants.programs import programs
+from benchmarks.mutants.numbers import Numbers
+from benchmarks.mutants.programs import named_programs
 from benchmarks.mutants.whole import WHOLE
+from benchmarks.results_page import RESULTS, head, markdown
 from benchmarks.tables import format_table
 from partir.frontend.device_local import read_device_local
 from partir.ir.core import Program
@@ -34,6 +37,7 @@ from partir.verify import ReadSource, compare
 
 Mistake = tuple[str, str, Program]
 VERDICTS = ("disproved", "not proved", "harmless", "missed")
+HEADER = ("mistake", "mutants", *VERDICTS, "caught")
 
 
 def judged(
@@ -52,8 +56,11 @@ def mistakes(local: Program, seed: int, count: int) -> Iterator[Mistake]:
     """Programs with one mistake each, of every kind: kind, where, program."""
     found = [_single(local, kind, seed, count) for kind in KINDS]
     found += [_whole(local, kind, seed, count) for kind in WHOLE]
-    for each in itertools.zip_longest(*found):  # all kinds, if time is short
-        yield from filter(None, each)
+    seen = {(local.ops, local.body)}
+    for kind, where, mutant in itertools.chain(*found):
+        if (mutant.ops, mutant.body) not in seen:  # two kinds may do the same
+            seen.add((mutant.ops, mutant.body))
+            yield kind, where, mutant
 
 
 def _single(local: Program, kind: str, seed: int, count: int) -> Iterator[Mistake]:
@@ -63,58 +70,98 @@ def _single(local: Program, kind: str, seed: int, count: int) -> Iterator[Mistak
 
 
 def _whole(local: Program, kind: str, seed: int, count: int) -> Iterator[Mistake]:
-    seen = set()
     for number in range(count):
         mutant = WHOLE[kind](local, random.Random(f"{kind} {seed} {number}"))
-        if mutant is not None and (mutant.ops, mutant.body) not in seen:
-            seen.add((mutant.ops, mutant.body))
+        if mutant is not None:
             yield kind, "the program", mutant
 
 
-def verdict_of(done: Any, local: Program, mutant: Program, source: ReadSource) -> str:
-    """How a mistake fared."""
+def verdict_of(
+    done: Any,
+    local: Program,
+    mutant: Program,
+    source: ReadSource,
+    right: Numbers | None = None,
+) -> str:
+    """How a mistake fared; `right` has the numbers of the right program."""
     found = judged(done, mutant, source)
     if found != "proved":
         return found
-    return "harmless" if equal(done, local, mutant) else "missed"
+    right = right or Numbers(done, local)
+    return "harmless" if right.equal(mutant) else "missed"
+
+
+def tried(name: str, done: Any, options: Any) -> dict[str, Any]:
+    """How mistakes in one program fared: counts by kind, and survivors."""
+    local = read_device_local(done.stablehlo())
+    source, right = ReadSource(done.program), Numbers(done, local)
+    proved = judged(done, local, source) == "proved"
+    counts: dict[str, Counter[str]] = {}
+    survivors = []
+    for kind, where, mutant in mistakes(local, options.seed, options.per_kind):
+        verdict = verdict_of(done, local, mutant, source, right)
+        if verdict in ("harmless", "missed"):
+            survivors.append((verdict, kind, where))
+            print(f"{verdict}: {name}: {kind}: {where}", flush=True)
+        counts.setdefault(kind, Counter())[verdict] += 1
+    return {"program": name, "proved": proved, "counts": counts, "survivors": survivors}
+
+
+def recorded(options: Any) -> list[dict[str, Any]]:
+    """What became of every program, from the record or now."""
+    path = options.record and Path(options.record)
+    kept = path.read_text().splitlines() if path and path.exists() else []
+    found = {one["program"]: one for one in map(json.loads, kept)}
+    for name, make in named_programs(*options.only):
+        if name in found:
+            continue
+        found[name] = one = tried(name, make().partitioned(), options)
+        print(f"{name}: {sum(sum(c.values()) for c in one['counts'].values())}")
+        if path:
+            with path.open("a") as file:
+                file.write(json.dumps(one) + "\n")
+    return list(found.values())
+
+
+def table(found: Sequence[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    """A row for each kind, and one for all."""
+    counts: dict[str, Counter[str]] = {kind: Counter() for kind in (*KINDS, *WHOLE)}
+    for one in found:
+        for kind, verdicts in one["counts"].items():
+            counts[kind] += Counter(verdicts)
+    total = sum(counts.values(), Counter[str]())
+    return [
+        _row(kind, verdicts) for kind, verdicts in (*counts.items(), ("all", total))
+    ]
+
+
+def _row(kind: str, verdicts: Counter[str]) -> tuple[Any, ...]:
+    """A kind's verdicts; caught are those that matter and were found."""
+    numbers = [verdicts[verdict] for verdict in VERDICTS]
+    total, real = sum(numbers), sum(numbers) - numbers[2]
+    share = f"{sum(numbers[:2]) / real:.1%}" if real else "-"
+    return kind, total, *numbers, share
 
 
 def main(argv: list[str] | None = None) -> int:
     """Inject, judge and count; 1 if a mistake is missed or a right program refused."""
     parser = argparse.ArgumentParser(description="Mistakes that the verifier finds.")
-    parser.add_argument("--per-kind", type=int, default=8, help="and program (8)")
+    parser.add_argument("--per-kind", type=int, default=24, help="and program (24)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="*", default=[""], help="parts of names")
-    parser.add_argument("--seconds", type=float, default=1e9, help="for each program")
-    parser.add_argument("--survivors", action="store_true", help="list them")
+    parser.add_argument("--record", help="a file to go on from, a line per program")
+    parser.add_argument("--write", action="store_true", help="a page of results")
     options = parser.parse_args(argv)
-    counts: Counter[tuple[str, str]] = Counter()
-    false_alarms, tried = 0, 0
-    for name, done in programs(*options.only):
-        begin = time.monotonic()
-        local = read_device_local(done.stablehlo())
-        source, tried = ReadSource(done.program), tried + 1
-        false_alarms += judged(done, local, source) != "proved"
-        for kind, where, mutant in mistakes(local, options.seed, options.per_kind):
-            if time.monotonic() - begin > options.seconds:
-                break
-            verdict = verdict_of(done, local, mutant, source)
-            counts[kind, verdict] += 1
-            counts["all", verdict] += 1
-            if verdict == "missed" or (verdict == "harmless" and options.survivors):
-                print(f"{verdict}: {name}: {kind}: {where}", flush=True)
-    rows = [_row(kind, counts) for kind in (*KINDS, *WHOLE, "all")]
-    print(format_table(("mistake", "mutants", *VERDICTS, "caught"), rows))
-    print(f"{false_alarms} of {tried} right programs not proved")
-    return 1 if false_alarms or counts["all", "missed"] else 0
-
-
-def _row(kind: str, counts: Counter[tuple[str, str]]) -> tuple[Any, ...]:
-    """A kind's verdicts; caught are those that matter and were found."""
-    numbers = [counts[kind, verdict] for verdict in VERDICTS]
-    total, real = sum(numbers), sum(numbers) - numbers[2]
-    share = f"{sum(numbers[:2]) / real:.1%}" if real else "-"
-    return kind, total, *numbers, share
+    found = recorded(options)
+    rows = table(found)
+    print(format_table(HEADER, rows))
+    false_alarms = sum(not one["proved"] for one in found)
+    print(f"{false_alarms} of {len(found)} right programs not proved")
+    if options.write:
+        title = head("Mistakes that the verifier finds", "mutants")
+        page = "\n\n".join((title, markdown(HEADER, rows)))
+        (RESULTS / "mutants.md").write_text(f"{page}\n")
+    return 1 if false_alarms or rows[-1][-2] else 0
 
 
 if __name__ == "__main__":

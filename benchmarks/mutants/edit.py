@@ -64,23 +64,24 @@ class Site:
         return self.op._replace(signature=signature, operands=(value,))
 
     def others(self, value: int) -> list[int]:
-        """Other values of the same type that the op could read."""
-        types, made = self.program.types, self._made(value)
+        """Other values of the same type that the op could read; none made alike."""
+        types, made = self.program.types, self.program.once(_makers)
         return [
             v
             for v in self.before
-            if types[v] == types[value] and v != value and self._made(v) != made
+            if types[v] == types[value] and v != value and made[v] != made[value]
         ]
 
-    def _made(self, value: int) -> object:
-        """What a value is made by; two that are made alike are no mistake."""
-        op = self.program.producers.get(value)
-        if op is None:
-            return value
-        made = self.program.ops[op]
-        if made.results != (value,):
-            return value
-        return made.signature, tuple(map(self._made, made.operands[:2]))
+
+def _makers(program: Program) -> list[int]:
+    """For each value the first that is made alike: to read that is no mistake."""
+    found, known = list(range(len(program.types))), dict[object, int]()
+    for op in program.ops:
+        if len(op.results) == 1 and not op.regions:
+            (value,) = op.results
+            key = (op.signature, tuple(found[v] for v in op.operands))
+            found[value] = known.setdefault(key, value)
+    return found
 
 
 def mistake(name: str) -> Callable[[Change], Change]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,23 @@ def _shape(*sizes: int, dtype: str = "float32") -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(sizes, dtype)
 
 
-def _steps() -> Iterator[tuple[str, Callable[[], Any]]]:
+class Prepared(NamedTuple):
+    """A program, traced, and how it is to be partitioned."""
+
+    program: Any
+    mesh: dict[str, int]
+    tactics: list[Any]
+    options: dict[str, Any]
+
+    def partitioned(self) -> Any:
+        """Partition it."""
+        return partir.partition(self.program, self.mesh, self.tactics, **self.options)
+
+
+Named = tuple[str, Callable[[], Prepared]]
+
+
+def _steps() -> Iterator[Named]:
     """Training steps of the benchmark models, at small sizes."""
     config = mlp.Config(blocks=2, width=8, hidden=8, batch=32)
     args = mlp.example_args(config)[0]
@@ -38,10 +54,12 @@ def _steps() -> Iterator[tuple[str, Callable[[], Any]]]:
     for model in models:
         for name in SCHEDULES:
             tactics = model.schedules()[name]
-            yield (
-                f"{model.name} {name}",
-                lambda m=model, t=tactics: suite.partitioned(m, t, MESH),
-            )
+            yield f"{model.name} {name}", lambda m=model, t=tactics: _step(m, t)
+
+
+def _step(model: suite.Model, tactics: list[Any]) -> Prepared:
+    program = partir.trace(model.step, *model.args)
+    return Prepared(program, MESH, tactics, {"donate_argnums": (0, 1)})
 
 
 def _convolved(x: jax.Array, w: jax.Array) -> jax.Array:
@@ -89,7 +107,7 @@ def _graded(fn: Callable[..., jax.Array], count: int) -> Callable[..., Any]:
     return both
 
 
-def _functions() -> Iterator[tuple[str, Callable[[], Any]]]:
+def _functions() -> Iterator[Named]:
     images = (_shape(2, 16, 8, 2), _shape(3, 3, 2, 4))
     cases: tuple[tuple[str, Any, tuple[Any, ...], dict[str, int]], ...] = (
         ("windows", _graded(_convolved, 2), images, {"args/0": 1}),
@@ -99,23 +117,46 @@ def _functions() -> Iterator[tuple[str, Callable[[], Any]]]:
         ("moves", _mixed, (_shape(8, 16), _shape(16, 8)), {"x": 1}),
     )
     for name, fn, args, tiles in cases:
-        yield name, lambda f=fn, a=args, t=tiles: _partitioned(f, a, t)
+        yield name, lambda f=fn, a=args, t=tiles: _function(f, a, t)
 
 
-def _partitioned(fn: Any, args: tuple[Any, ...], tiles: dict[str, int]) -> Any:
+def _function(fn: Any, args: tuple[Any, ...], tiles: dict[str, int]) -> Prepared:
     program = partir.trace(fn, *args)
     names = [port.name for port in program.arguments]
     chosen = {
         name if name in names else names[int(name.rpartition("/")[2])]: dim
         for name, dim in tiles.items()
     }
-    return partir.partition(
-        program, {"B": 4}, [partir.ManualPartition(chosen, axis="B")]
-    )
+    tactics = [partir.ManualPartition(chosen, axis="B")]
+    return Prepared(program, {"B": 4}, tactics, {})
+
+
+ZOO = ("llama", "conv_attention", "vit", "bert", "graph_network")
+
+
+def _zoo() -> Iterator[Named]:
+    """Steps as authors wrote them, at tiny sizes and in 64-bit types."""
+    from benchmarks.zoo import CASES
+
+    for name in ZOO:
+        yield f"zoo {name}", lambda n=name: _of_zoo(CASES[n])
+
+
+def _of_zoo(build: Callable[[], Any]) -> Prepared:
+    with jax.enable_x64(True):
+        case = build()
+        program = partir.trace(case.step, *case.args)
+        return Prepared(program, MESH, list(case.schedule), {})
+
+
+def named_programs(*only: str) -> Iterator[Named]:
+    """Programs by name, to be traced; those alone with one of these in it."""
+    for name, make in (*_functions(), *_steps(), *_zoo()):
+        if not only or any(part in name for part in only):
+            yield name, make
 
 
 def programs(*only: str) -> Iterator[tuple[str, Any]]:
-    """Partitioned programs by name; those alone with one of these in it."""
-    for name, make in (*_functions(), *_steps()):
-        if not only or any(part in name for part in only):
-            yield name, make()
+    """The same, partitioned."""
+    for name, make in named_programs(*only):
+        yield name, make().partitioned()
