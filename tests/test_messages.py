@@ -223,8 +223,8 @@ def test_choose_of_a_wrong_kind() -> None:
 def test_gathered_of_a_wrong_kind() -> None:
     for values in ("params/**", {"params/**": "once"}):
         assert message(lambda given=values: partir.Gathered(given, axis="B")) == (
-            'Gathered: values maps patterns to "keep" or "again", for example '
-            f'{{"params/**": "keep"}}; got {values!r}'
+            'Gathered: values maps patterns to "keep", "again" or "rest", for '
+            f'example {{"params/**": "keep"}}; got {values!r}'
         )
 
 

@@ -304,8 +304,8 @@ class Machine:
         types: Sequence[TensorType],
         swapped: bool,
     ) -> Plan:
-        """An equation on these layouts, made once."""
-        key = (equation, layouts, swapped)
+        """An equation on these layouts, made once for each type of its results."""
+        key = (equation, layouts, swapped, *[type_.dtype for type_ in types])
         found = self._plans.get(key)
         if found is None:
             asked = equation.swapped() if swapped else equation
