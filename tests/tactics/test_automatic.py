@@ -38,8 +38,10 @@ def partition(*tactics: Any, step: Any = None, args: Any = None) -> partir.Parti
 
 
 @functools.cache
-def found() -> tuple[partir.Partitioned, partir.AutomaticPartition]:
-    tactic = auto(evaluations=160)
+def found(
+    evaluations: int = 160,
+) -> tuple[partir.Partitioned, partir.AutomaticPartition]:
+    tactic = auto(evaluations=evaluations)
     return partition(tactic), tactic
 
 
@@ -68,7 +70,7 @@ def test_what_was_found_gives_the_same_partition_by_hand() -> None:
 def test_the_schedule_is_short_and_gives_reasons() -> None:
     text = str(found()[0].schedule())
     assert "partir.ManualPartition(" in text
-    assert '"**/' in text  # groups are patterns
+    assert "**/" in text  # groups are patterns
     assert "GB" in text  # what each tactic changes
     assert len(text.splitlines()) < 60
 
@@ -270,7 +272,8 @@ def test_names_and_order_do_not_matter() -> None:
         f"out/0/{number}": f"values/{order.index(place)}"
         for number, place in enumerate(carried)
     }
-    tactic = auto(evaluations=160)
+    evaluations = 640  # with fewer, moves that are tried first decide
+    tactic = auto(evaluations=evaluations)
     done = partir.partition(
         shuffled,
         MESH,
@@ -281,7 +284,7 @@ def test_names_and_order_do_not_matter() -> None:
         carry=carry,
     )
     assert done.estimate.seconds == pytest.approx(
-        found()[0].estimate.seconds, rel=0.002
+        found(evaluations)[0].estimate.seconds, rel=0.002
     )
 
 
