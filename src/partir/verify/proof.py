@@ -12,6 +12,7 @@ import partir.verify.cutting
 import partir.verify.loops
 import partir.verify.moving
 import partir.verify.ordering
+import partir.verify.pools
 import partir.verify.reductions
 import partir.verify.windows  # noqa: F401  (handlers register themselves)
 from partir.errors import VerificationError
