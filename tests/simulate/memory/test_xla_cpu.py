@@ -78,7 +78,19 @@ def error(done: Any, args: Any, device: Any) -> float:
     return float(done.estimate_on(device).peak_bytes / taken - 1)
 
 
-@pytest.mark.parametrize("name", CASES)
+OLDER = {"rounded": "XLA:CPU took more for what is rounded to 16 bits"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(
+            name,
+            marks=pytest.mark.needs_jax("0.9", OLDER[name]) if name in OLDER else (),
+        )
+        for name in CASES
+    ],
+)
 def test_a_rule_of_the_compiler_is_what_it_takes(name: str) -> None:
     fn, args, without = CASES[name]
     done = partir.partition(fn, {"B": 1}, [], args=args, device="cpu")
