@@ -42,7 +42,8 @@ def rest_operands(state: State, repeats: FoldedRepeats | None = None) -> State:
     ``reduce_scatter 0 {B} dot_general(all_to_all 0 1 {B} %x, %w)``. `repeats` if it is
     of a folded program.
     """
-    changes = dict(Products(state).changes())
+    said = REST in state.gathers.values()
+    changes = dict(Products(state).changes()) if said else {}
     if not changes:
         return state
     made = in_loops(state, changes)
