@@ -209,6 +209,19 @@ def test_zeros_are_made_when_there_is_something_to_scatter() -> None:
     assert re.search(rf'"stablehlo.scatter"\({zeros[1]}, %\w+, {updates}\)', late)
 
 
+def test_zeros_wait_for_nothing_where_the_compiler_scatters_into_what_is_added() -> (
+    None
+):
+    def added(table: Array, rows: Array) -> Array:
+        return jax.grad(lambda t: jnp.sum(jnp.tanh(t[rows])) + jnp.sum(t**3))(table)
+
+    rows = np.array([3, 1, 3, 7])
+    case = lowered(added, X, rows, axes=M2, tactics=[("M", {"table": 1})])
+    text = stablehlo_text(rewritten(case), XLA_CPU)
+    assert "stablehlo.scatter" in text
+    assert "optimization_barrier" not in text
+
+
 def test_a_scatter_into_what_is_computed_waits_for_nothing() -> None:
     def added(table: Array, rows: Array) -> Array:
         return (2 * table).at[rows].add(1.0)

@@ -48,7 +48,7 @@ from partir.spmd.program import (
     Control,
     SpmdProgram,
 )
-from partir.spmd.start_late import start_late, starts_from_splat
+from partir.spmd.start_late import late_starts, start_late
 from partir.spmd.windows import exchange
 from partir.spmd.wire_types import carried, restored
 
@@ -91,6 +91,7 @@ class _Exporter(TextEmitter):
         self._waited: dict[int, tuple[int, Ssa]] = {}
         self._prologue: list[str] = []
         self._waits = product_order(program) if policy.orders_products else {}
+        self._late = late_starts(program) if policy.starts_late else set()
         self._loops = 0  # that what is being written stands in
 
     def run(self) -> str:
@@ -120,7 +121,7 @@ class _Exporter(TextEmitter):
         self.at(self.program.program.ops[op.node].location)
         operands = self._waiting(op, self._operands(op))
         splats = [self.program.splats.get(v) for v in op.operands]
-        if self.policy.starts_late and starts_from_splat(op.nest, splats):
+        if op.results and op.results[0] in self._late:
             operands = start_late(self, operands, splats[0])
         if runs_once(op.nest.signature):
             made = self.on_first_device(op.nest, operands)
