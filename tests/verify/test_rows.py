@@ -76,6 +76,12 @@ def framed(x: jax.Array, w: jax.Array) -> jax.Array:
     return found
 
 
+def sloped(x: jax.Array) -> jax.Array:
+    """One row less another, on one device: the source reads each of them by itself."""
+    found: jax.Array = jax.grad(lambda x: jnp.sum(jnp.sin(jnp.gradient(x, axis=1))))(x)
+    return found
+
+
 def two_sums(x: jax.Array) -> jax.Array:
     """Summed together, over devices."""
     return jnp.stack([jnp.sum(x * x, 0), jnp.sum(jnp.sin(x), 0)])
@@ -103,6 +109,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, int]]] = {
         {"x": 0},
     ),
     "frames": (framed, (shape(2, 32), shape(4)), {"x": 1}),
+    "differences": (sloped, (shape(2, 16),), {"x": 1}),
     "two sums": (two_sums, (shape(16, 4),), {"x": 0}),
     "pooling": (pooled, (shape(2, 16),), {"x": 1}),
     "sums of windows": (summed, (shape(8, 16),), {"x": 1}),
@@ -156,6 +163,8 @@ def test_rows_are_proved(name: str) -> None:
         ("two sums", "stablehlo.sine", "stablehlo.cosine"),
         ("frames", "direction LT>", "direction LE>"),
         ("frames", "stablehlo.cosine", "stablehlo.sine"),
+        ("differences", "stablehlo.subtract", "stablehlo.add"),
+        ("differences", "direction EQ>", "direction NE>"),
         ("padding", "dense<3.000000e+00>", "dense<2.000000e+00>"),
     ],
 )

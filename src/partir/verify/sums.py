@@ -19,7 +19,7 @@ from partir.verify.linear import PushedSum, step_past
 from partir.verify.mentions import SplitDims
 from partir.verify.monoids import is_identity
 from partir.verify.picks import PICKED, pick, picked_rows
-from partir.verify.pins import AT, settled_rows
+from partir.verify.pins import AT, at, settled_rows
 from partir.verify.reduction import (
     Reduction,
     RowsOfBags,
@@ -79,25 +79,38 @@ def _reduced(classes: Classes, what: Reduction) -> Made:
         return made
     if term.kind not in (AT, PICKED):
         return _of_rows(classes, term, what)
-    within = _INSIDE[term.kind](classes, term, what)
-    if within is not None and not _counts_bags(term, what):
-        return within
+    if not _counts_picked(term, what):
+        within = _INSIDE[term.kind](classes, term, what)
+        return within or _of_rows(classes, term, what)
     made = _of_rows(classes, term, what)
-    if within is None or in_source(classes, made):
+    if in_source(classes, made):
         return made
-    return within if _rows_in_source(classes, within) else made
+    within = _INSIDE[term.kind](classes, term, what)
+    return within if within and _rows_in_source(classes, within) else made
 
 
 def _of_rows(classes: Classes, term: ClassTerm, what: Reduction) -> Made:
     """A reduction of rows of a class, as they are."""
-    if (alone := single(classes, what)) is not None:
-        return alone
-    if any((rows < GARBAGE).any() for rows in what.rows.values()):
-        return _plain(classes, term, what)
-    return _of_term(classes, term, what)
+    alone = single(classes, what)
+    numbers = any((rows < GARBAGE).any() for rows in what.rows.values())
+    if alone is not None:
+        if numbers or not what.moves or _has_row(classes, alone):
+            return alone
+        pushed = _push(classes, term, what)  # the source may read each row by itself
+        return alone if pushed is None or not in_source(classes, pushed) else pushed
+    return (_plain if numbers else _of_term)(classes, term, what)
 
 
-def _counts_bags(term: ClassTerm, what: Reduction) -> bool:
+def _has_row(classes: Classes, made: Made) -> bool:
+    """Whether the source has these rows of a class; of one row alone, that row."""
+    ((variable, rows),) = made.rows.items()
+    if rows.size > 1 or rows.reshape(-1)[0] < 0:
+        return in_source(classes, made)
+    pinned = {made.where[variable][0]: int(rows.reshape(-1)[0])}
+    return classes.in_source(at(classes, made.node, pinned)[0])
+
+
+def _counts_picked(term: ClassTerm, what: Reduction) -> bool:
     """Whether a reduction runs over rows that are counted, such as bags."""
     return term.kind == PICKED and any(
         what.used & {*what.dims[dim]} for dim, _ in term.attrs
@@ -177,7 +190,7 @@ def _inside_picks(classes: Classes, term: ClassTerm, what: Reduction) -> Made | 
     (ref,), picks = term.refs, dict(term.attrs)
     bound = [dim for dim in picks if what.used & {*what.dims[dim]}]
     own = classes.terms[ref.node].dims
-    if any(len(what.dims[dim]) > 1 or own[dim] != BAG for dim in bound):
+    if any(len(what.dims[dim]) > 1 for dim in bound):
         return None
     names = {dim: ("picked", what.node, dim) for dim in picks if dim not in bound}
     dims = tuple(
@@ -226,8 +239,8 @@ def _rows_in_source(classes: Classes, made: Made) -> bool:
 def is_zero(classes: Classes, node: int) -> bool:
     """Whether a class is the number zero, whatever its type."""
     term = classes.terms[node]
-    if term.kind in ("stablehlo.convert", "stablehlo.negate"):
-        return is_zero(classes, term.refs[0].node)
+    if term.kind.removeprefix("stablehlo.") in ("convert", "negate", "add", "subtract"):
+        return all(is_zero(classes, ref.node) for ref in term.refs)
     return starts_reduction("sum", term)
 
 
