@@ -89,6 +89,7 @@ def joined(
                     )
                 except Unreadable:
                     continue
+    pieces = [piece._replace(view=unpicked(classes, piece.view)) for piece in pieces]
     return _of_several(machine, pieces, which, used, dim, shape)
 
 
@@ -149,7 +150,6 @@ def _codes(machine: Machine, piece: JoinedPiece, dim: int | None) -> Rows:
 
 
 def _along_one(classes: Classes, view: View, dim: int | None, at: Rows) -> JoinedPiece:
-    view = unpicked(classes, view)
     view = View(view.node, in_order(view.layout))
     return JoinedPiece(view if dim is None else along_one(classes, view, dim), at)
 
