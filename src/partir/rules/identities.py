@@ -239,6 +239,11 @@ SHORT = _identity(
     "the end is cut off before it counts",
     ZEROS,
 )
+TURNED = _identity(
+    "turned",
+    "transpose(x @ y) = transpose(y) @ transpose(x)",
+    "products in any type: what is multiplied may change places",
+)
 EQUAL = _identity(
     "equal",
     "gather x = gather x",

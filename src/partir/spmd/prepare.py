@@ -17,6 +17,7 @@ from partir.spmd.major_scatters import scatter_major_dimensions
 from partir.spmd.program import Collective, SpmdOp, SpmdProgram
 from partir.spmd.sweep import Pass, Sweep, collectives_of, run_pass
 from partir.spmd.tie_gathers import gather_key, tie_gathers_in_loops
+from partir.spmd.turned_products import halve_rows, turn_products
 
 
 def has_ties(program: SpmdProgram) -> bool:
@@ -49,6 +50,8 @@ PREPARATIONS: tuple[tuple[str, bool, Pass], ...] = (
     ("gathers_results", True, gather_results),
     ("ties_in_loops", True, tie_gathers_in_loops),
     ("sums_in_loops", True, sum_inside_loops),
+    ("turns_products", True, turn_products),
+    ("halves_rows", True, halve_rows),
 )
 """A question of the policy, the answer to it, and the pass that is then run."""
 

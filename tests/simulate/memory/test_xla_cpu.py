@@ -114,7 +114,7 @@ def layers(params: dict[str, Any], x: Any) -> Any:
 
 def test_tied_gathers_let_barriers_go_first_and_tiles_are_put_in_order() -> None:
     weights = {"up": shape(128, 512), "down": shape(128, 512)}
-    args = {str(n): weights for n in range(4)}, shape(16, 128)
+    args = {str(n): weights for n in range(4)}, shape(24, 128)  # an odd number each
     rows = partir.ManualPartition({"x": 0}, axis="B", name="BP")
     tiles = partir.ManualPartition({"params/**": 1}, axis="B", name="Z3")
     done = partir.partition(

@@ -17,6 +17,7 @@ from partir.simulate.kernels.scatter_sums import scatter_into_sums
 from partir.simulate.kernels.tile_copies import copy_tiles
 from partir.spmd.prepare import has_ties, prepared
 from partir.spmd.program import Control, SpmdOp, SpmdProgram
+from partir.spmd.rewrites import drop_dead
 from partir.spmd.sweep import Sweep, run_pass
 
 
@@ -29,7 +30,7 @@ def compiled(program: SpmdProgram, device: DeviceSpec) -> SpmdProgram:
     if device.fusion.merges_equal:
         program = run_pass(program, merge_equal)
     if device.fusion.scatters_into_sums:
-        program = run_pass(program, scatter_into_sums)
+        program = _scattered_into_sums(program)
     program = with_operands(program, device)
     if device.export.outer_tiles:
         program = run_pass(program, copy_tiles)
@@ -40,6 +41,12 @@ def compiled(program: SpmdProgram, device: DeviceSpec) -> SpmdProgram:
     if not any(map(_is_barrier, (op for op, _ in program.walk()))):
         return program
     return run_pass(program, _drop)
+
+
+def _scattered_into_sums(program: SpmdProgram) -> SpmdProgram:
+    """Without the zeros that nothing is scattered into any more."""
+    made = run_pass(program, scatter_into_sums)
+    return program if made is program else drop_dead(made)
 
 
 def _is_barrier(op: SpmdOp) -> bool:

@@ -32,9 +32,13 @@ def operand_forms(nest: Nest) -> tuple[Form | None, ...] | None:
 
 
 def has_own_form(nest: Nest) -> bool:
-    """Whether what an op writes lies otherwise than what it reads, or others read."""
+    """Whether what an op writes lies otherwise than what it reads, or others read.
+
+    A product writes a matrix; what has more dimensions is that matrix in another form.
+    """
     forms = operand_forms(nest) or ()
-    return changes_order(nest) or any(form is not None for form in forms)
+    formed = any(form is not None for form in forms)
+    return changes_order(nest) or (formed and len(nest.result_types[0].shape) > 2)
 
 
 def _form(
