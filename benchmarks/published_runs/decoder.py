@@ -39,6 +39,9 @@ class Config:
     flash: bool
     one_hot: bool = False  # embeddings are looked up by a product
     activation: str = ""  # "relu", or the usual one
+    dropout: bool = True  # of attention's weights, where they are in memory
+    causal: bool = True  # whether attention leaves out what comes later
+    parallel: bool = False  # attention and MLP read the same, and are added up
 
     @property
     def shared(self) -> int:
@@ -62,44 +65,42 @@ SAVED: dict[str, tuple[str, ...]] = {
 }
 
 
-def _causal(q: Array, k: Array, v: Array) -> Array:
-    """Attention to half of the keys: as much work as a causal kernel does."""
-    half = k.shape[1] // 2
-    scores = jnp.einsum("bsgrd,btgd->bgrst", q, k[:, :half])
-    weights = jax.nn.softmax(scores.astype(jnp.float32)).astype(q.dtype)
-    return jnp.einsum("bgrst,btgd->bsgrd", weights, v[:, :half])
+def _flash_attention(part: int, name: str) -> Any:
+    """A kernel that attends to one part in so many of the keys.
 
+    To half of them it is as much work as a causal kernel does.
+    """
 
-@jax.custom_vjp
-def _flash(q: Array, k: Array, v: Array) -> Array:
-    return _causal(q, k, v)
+    def scores_of(q: Array, k: Array) -> Array:
+        return jnp.einsum("bsgrd,btgd->bgrst", q, k[:, : k.shape[1] // part])
 
+    def attend(q: Array, k: Array, v: Array) -> Array:
+        weights = jax.nn.softmax(scores_of(q, k).astype(jnp.float32)).astype(q.dtype)
+        return jnp.einsum("bgrst,btgd->bsgrd", weights, v[:, : v.shape[1] // part])
 
-def _flash_forward(q: Array, k: Array, v: Array) -> tuple[Array, tuple[Array, ...]]:
-    return _causal(q, k, v), (q, k, v)
+    def backward(kept: tuple[Array, ...], gradient: Array) -> tuple[Array, ...]:
+        """Scores are computed again: five products, as kernels do it."""
+        q, k, v = kept
+        weights = jax.nn.softmax(scores_of(q, k).astype(jnp.float32))
+        of_weights = scores_of(gradient, v)
+        of_scores = weights * (
+            of_weights - jnp.sum(of_weights * weights, -1, keepdims=True)
+        )
+        of_scores, weights = of_scores.astype(q.dtype), weights.astype(q.dtype)
+        of_q = jnp.einsum("bgrst,btgd->bsgrd", of_scores, k[:, : k.shape[1] // part])
+        of_k = jnp.einsum("bgrst,bsgrd->btgd", of_scores, q)
+        of_v = jnp.einsum("bgrst,bsgrd->btgd", weights, gradient)
+        return of_q, *(jnp.concatenate([g] * part, axis=1) for g in (of_k, of_v))
 
-
-def _flash_backward(kept: tuple[Array, ...], gradient: Array) -> tuple[Array, ...]:
-    """Scores are computed again: five products, as kernels do it."""
-    q, k, v = kept
-    half = k.shape[1] // 2
-    scores = jnp.einsum("bsgrd,btgd->bgrst", q, k[:, :half])
-    weights = jax.nn.softmax(scores.astype(jnp.float32))
-    of_weights = jnp.einsum("bsgrd,btgd->bgrst", gradient, v[:, :half])
-    of_scores = weights * (
-        of_weights - jnp.sum(of_weights * weights, -1, keepdims=True)
+    made = jax.custom_vjp(attend)
+    made.defvjp(lambda q, k, v: (attend(q, k, v), (q, k, v)), backward)
+    return partir.opaque(
+        made, "b s g r _, b _ g _, b _ g _ -> b s g r _", name=name
     )
-    of_scores, weights = of_scores.astype(q.dtype), weights.astype(q.dtype)
-    of_q = jnp.einsum("bgrst,btgd->bsgrd", of_scores, k[:, :half])
-    of_k = jnp.einsum("bgrst,bsgrd->btgd", of_scores, q)
-    of_v = jnp.einsum("bgrst,bsgrd->btgd", weights, gradient)
-    return of_q, *(jnp.concatenate([g, g], axis=1) for g in (of_k, of_v))
 
 
-_flash.defvjp(_flash_forward, _flash_backward)
-flash = partir.opaque(
-    _flash, "b s g r _, b _ g _, b _ g _ -> b s g r _", name="flash_attention"
-)
+flash = _flash_attention(2, "flash_attention")
+whole_flash = _flash_attention(1, "whole_flash_attention")
 
 
 def _softmax_of(scores: Array) -> Array:
@@ -137,11 +138,12 @@ def _dropped(weights: Array, kept: Array) -> Array:
 dropout = partir.opaque(_dropped, "b h _ _, b h _ _ -> b h _ _", name="dropout")
 
 
-def unfused(q: Array, k: Array, v: Array) -> Array:
+def unfused(q: Array, k: Array, v: Array, drop: bool = True) -> Array:
     """Attention with scores in memory; softmax and dropout are kernels of their own."""
     heads = q.reshape(*q.shape[:2], -1, q.shape[-1])  # as many as of keys
     weights = softmax(jnp.einsum("bshd,bthd->bhst", heads, k))
-    weights = dropout(weights, weights > 0)  # which ones costs nothing to speak of
+    if drop:  # which ones costs nothing to speak of
+        weights = dropout(weights, weights > 0)
     mixed = jnp.einsum("bhst,bthd->bshd", weights, v)
     return mixed.reshape(q.shape)
 
@@ -157,25 +159,36 @@ _ACTIVATIONS = {"": jax.nn.gelu, "relu": jax.nn.relu}
 
 
 def layer(config: Config, x: Array, weights: Params) -> Array:
-    """One block: attention, then the MLP."""
-    attend = flash if config.flash else unfused
+    """One block: attention, then the MLP, or both at once."""
     use = {name: w.astype(config.activations) for name, w in weights.items()}
     x = partir.tag(x, "stream")
     y = normalised(x, use["norm_1"])
+    out = _attention(config, y, use)
+    if config.parallel:
+        return x + (out + _mlp(config, y, use))
+    x = partir.tag(x + out, "stream")
+    return x + _mlp(config, normalised(x, use["norm_2"]), use)
+
+
+def _attention(config: Config, y: Array, use: Params) -> Array:
+    attend = flash if config.causal else whole_flash
+    if not config.flash:
+        attend = functools.partial(unfused, drop=config.dropout)
     q = checkpoint_name(jnp.einsum("bsd,dgrh->bsgrh", y, use["query"]), "query")
     k = checkpoint_name(jnp.einsum("bsd,dgh->bsgh", y, use["key"]), "key")
     v = checkpoint_name(jnp.einsum("bsd,dgh->bsgh", y, use["value"]), "value")
     mixed = checkpoint_name(attend(q, k, v), "attended")
-    x = x + checkpoint_name(jnp.einsum("bsgrh,grhd->bsd", mixed, use["out"]), "out")
-    x = partir.tag(x, "stream")
-    y = normalised(x, use["norm_2"])
+    return checkpoint_name(jnp.einsum("bsgrh,grhd->bsd", mixed, use["out"]), "out")
+
+
+def _mlp(config: Config, y: Array, use: Params) -> Array:
     hidden = checkpoint_name(y @ use["up"], "up")
     if config.gated:
         gate = checkpoint_name(y @ use["gate"], "gate")
         hidden = jax.nn.silu(gate) * hidden
     else:
         hidden = _ACTIVATIONS[config.activation](hidden)
-    return x + checkpoint_name(hidden @ use["down"], "down")
+    return checkpoint_name(hidden @ use["down"], "down")
 
 
 def _embedded(config: Config, table: Array, tokens: Array) -> Array:
@@ -236,7 +249,6 @@ def example_args(config: Config) -> tuple[Any, ...]:
     groups, shared = config.kv_heads, config.shared
     layers = {
         "norm_1": (d,),
-        "norm_2": (d,),
         "query": (d, groups, shared, h),
         "key": (d, groups, h),
         "value": (d, groups, h),
@@ -246,6 +258,8 @@ def example_args(config: Config) -> tuple[Any, ...]:
     }
     if config.gated:
         layers["gate"] = (d, config.hidden)
+    if not config.parallel:
+        layers["norm_2"] = (d,)
 
     def weight(shape: tuple[int, ...]) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct(shape, config.weights)

@@ -143,7 +143,10 @@ class Run:
             weights="float32" if wide else "bfloat16",
             activations="bfloat16",
             saved=remat,
-            flash=row["attention"] != "unfused",
+            flash=not row["attention"].startswith("unfused"),
+            causal="not causal" not in row["attention"],
+            dropout="no dropout" not in row["attention"],
+            parallel=row["block"] == "parallel",
             one_hot=row["embedding"] == "one-hot",
             activation=row["activation"],
         )
