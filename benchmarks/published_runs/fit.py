@@ -2,7 +2,7 @@
 
 Devices of a maker share what is a matter of software: how well kernels written by hand
 do, how much of the memory's bandwidth is reached, what collectives take from kernels
-beside them. Chips have a `matrix_efficiency` of their own. Each shared constant is
+beside them, how late a node may be. Chips have a `matrix_efficiency` of their own. Each shared constant is
 tried on a grid in turn, and with each of its values those of chips are fitted anew.
 """
 
@@ -22,11 +22,13 @@ _GRIDS: dict[str, dict[str, tuple[float, ...]]] = {
     "tpu": {
         "overlap_cost": (0.0, 0.5, 0.75, 0.85, 1.0),
         "opaque_efficiency": (0.3, 0.35, 0.4, 0.5),
+        "node_lateness": (0.0, 0.01, 0.015, 0.02),
     },
     "gpu": {
         "overlap_cost": (0.0, 0.3, 0.45, 0.6),
         "opaque_efficiency": (0.25, 0.3, 0.35, 0.5),
         "memory_efficiency": (0.65, 0.75, 0.85, 1.0),
+        "node_lateness": (0.0, 0.01, 0.015, 0.02),
     },
 }
 _SHARES = [number / 100 for number in range(30, 100)]

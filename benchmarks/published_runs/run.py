@@ -45,6 +45,7 @@ _REMAT = (
     ("selective", "products and attention"),
     ("see", "nothing"),  # not given
 )
+UNALIGNED_RATE = 0.2  # of products that nobody pads; fitted
 HOST_SECONDS = 80e-6  # that PyTorch takes for one of our kernels; fitted
 _PARTS = (("seqsel-175B", 3),)  # of a stage, interleaved (arXiv:2205.05198)
 _CHIPS = {"tpu_v7": 2}  # JAX devices in what the table calls a device
@@ -76,7 +77,12 @@ class Run:
         """The device as this run had it."""
         spec = partir.devices[self.device]
         if self.is_eager:
-            spec = replace(spec, host_seconds=HOST_SECONDS)
+            spec = replace(
+                spec,
+                host_seconds=HOST_SECONDS,
+                aligned_bytes=16,  # as tensor cores want it
+                unaligned_rate=UNALIGNED_RATE,
+            )
         if "500W" in self.row["hardware"]:  # of 700, and another memory
             rate, memory = spec.flops_per_s * 500 / 700, 2.4e12
             return replace(spec, flops_per_s=rate, memory_bytes_per_s=memory)
@@ -126,6 +132,8 @@ class Run:
         mixed = "fp32 weights" in row["dtype"] or "mixed" in row["dtype"]
         wide = mixed or "fp32 accumulation" in row["dtype"]
         remat = next(kept for text, kept in _REMAT if row["remat"].startswith(text))
+        # Frameworks pad it, but nanotron only so that it can be shared out.
+        padded = sizes["model"] if row["framework"] == "nanotron" else 128
         vocabulary = int(row["vocab"])
         return Config(
             layers=int(row["layers"]) // sizes["stages"],
@@ -136,7 +144,7 @@ class Run:
             hidden=int(row["d_ff"]),
             gated=row["gated"] == "1",
             tied=row["tied"] == "1",
-            vocabulary=math.ceil(vocabulary / 128) * 128,  # as frameworks pad it
+            vocabulary=math.ceil(vocabulary / padded) * padded,
             sequence=int(row["seq"]),
             batch=int(row["global_batch"]) // sizes["microbatches"],
             microbatches=sizes["microbatches"],

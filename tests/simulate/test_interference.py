@@ -113,3 +113,35 @@ def test_memory_is_as_fast_as_kernels_make_it() -> None:
         for share in (1.0, 0.5)
     )
     assert slow == pytest.approx(2 * fast)
+
+
+def test_products_of_rows_that_are_not_aligned_are_slow() -> None:
+    """Whether an operand's rows are odd, or the result's."""
+
+    def time(rows: int, columns: int, depth: int) -> float:
+        x = jax.ShapeDtypeStruct((rows, depth), "bfloat16")
+        w = jax.ShapeDtypeStruct((depth, columns), "bfloat16")
+        done = partir.partition(lambda x, w: x @ w, {"B": 1}, [], args=(x, w))
+        eager = {"aligned_bytes": 16, "unaligned_rate": 0.2, "kernel_seconds": 0.0}
+        return seconds(done, **eager) / seconds(done, kernel_seconds=0.0)
+
+    assert time(4096, 4096, 4096) == pytest.approx(1.0)
+    assert time(4095, 4096, 4096) == pytest.approx(1.0)  # rows are as long as before
+    assert time(4096, 4095, 4096) == pytest.approx(5.0)
+    assert time(4096, 4096, 4095) == pytest.approx(5.0)
+
+
+def test_nodes_wait_for_the_latest_of_them() -> None:
+    def times(devices: int) -> tuple[float, float]:
+        x = jax.ShapeDtypeStruct((devices * 64, WIDTH), "bfloat16")
+        rows = partir.ManualPartition({"x": 0}, axis="B")
+        done = partir.partition(jnp.tanh, {"B": devices}, [rows], args=(x,))
+        node = {"node_size": 8, "step_seconds": 1.0}
+        on_time = seconds(done, node_lateness=0.0, **node)
+        return on_time - 1, seconds(done, node_lateness=0.1, **node) - 1
+
+    one, late = times(8)  # within a node
+    assert late == one
+    for nodes, later in ((2, 1 / 2), (3, 1 / 2 + 1 / 3)):
+        one, late = times(8 * nodes)
+        assert late == pytest.approx(one * (1 + 0.1 * later))

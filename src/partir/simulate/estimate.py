@@ -28,6 +28,7 @@ from partir.simulate.kernels.xla_flops import counted_flops
 from partir.simulate.memory.near_memory import NearMemory
 from partir.simulate.memory.peak import Alive, Peak, peak_memory
 from partir.simulate.network.collectives import Network
+from partir.simulate.network.lateness import lateness
 from partir.simulate.network.topology import place_axes
 from partir.simulate.time import Clock, Run
 from partir.simulate.timeline import Event, perfetto
@@ -179,7 +180,8 @@ class Estimate:
     @property
     def seconds(self) -> float:
         """Time of the step."""
-        return self._run.seconds + self.device.step_seconds
+        late = lateness(self._network.nodes) * self.device.node_lateness
+        return self._run.seconds * (1 + late) + self.device.step_seconds
 
     @property
     def compute_seconds(self) -> float:

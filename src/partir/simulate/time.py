@@ -194,7 +194,15 @@ class Clock:
         rate = device.flops_per_s * (device.float32_rate if wide else 1.0)
         flops = 2.0 * batch * math.prod(padded)
         share = kernel.by_hand and device.opaque_efficiency
+        if device.aligned_bytes and not share and not self._is_aligned(kernel):
+            share = device.matrix_efficiency * device.unaligned_rate
         return flops / (rate * (share or device.matrix_efficiency))
+
+    def _is_aligned(self, kernel: Kernel) -> bool:
+        """Whether all rows of a product's matrices start where they are read fast."""
+        types = [self.types[v] for v in (*kernel.reads[:2], *kernel.writes[:1])]
+        rows = [t.shape[-1] * t.bytes // math.prod(t.shape) for t in types if t.bytes]
+        return all(row % self.device.aligned_bytes == 0 for row in rows)
 
     # Communication
 

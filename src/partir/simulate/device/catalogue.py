@@ -9,7 +9,7 @@ uncertain. Tile sizes are those of the matrix units: 128 x 128 (256 x 256 since 
 fed by 8 rows at a time; tensor cores' are small. 7 microseconds per GPU kernel and 70%
 of peak, where nothing else is said, are what AutoParallel (PyTorch) counts with; other
 `matrix_efficiency`, and what all TPUs or all GPUs have of `opaque_efficiency`,
-`memory_efficiency` and `overlap_cost`, are fitted on published runs
+`memory_efficiency`, `overlap_cost` and `node_lateness`, are fitted on published runs
 (``python -m benchmarks.published_runs --fit``).
 
 A device is what JAX has for one: a chip, but a core of v3 and of v7, of which a chip
@@ -46,6 +46,7 @@ _TPU = partial(
     kernel_seconds=1e-6,
     hop_seconds=1e-6,
     network_hop_seconds=1e-5,
+    node_lateness=0.015,
     combine_bytes=30 * 2**20,  # as on GPUs: TPUs' own is not published
     collectives_apart=True,
 )
@@ -64,6 +65,7 @@ _GPU = partial(
     kernel_seconds=7e-6,
     hop_seconds=1e-6,
     network_hop_seconds=5e-6,
+    node_lateness=0.015,
     combine_bytes=30 * 2**20,  # xla_gpu_all_reduce_combine_threshold_bytes
 )
 
@@ -81,7 +83,7 @@ _SPECS = (
     _TPU(
         name="tpu_v4",
         flops_per_s=275e12,
-        matrix_efficiency=0.8,
+        matrix_efficiency=0.76,
         memory_bytes=30.75 * _GIB,  # both cores as one device ("megacore")
         memory_bytes_per_s=1200e9,
         link_bytes_per_s=45e9,  # 6 links
@@ -93,7 +95,7 @@ _SPECS = (
     _TPU(
         name="tpu_v5e",
         flops_per_s=197e12,
-        matrix_efficiency=0.86,
+        matrix_efficiency=0.9,
         memory_bytes=15.75 * _GIB,
         memory_bytes_per_s=819e9,
         link_bytes_per_s=45e9,  # measured; 50 nominal, 4 links
@@ -106,7 +108,7 @@ _SPECS = (
     _TPU(
         name="tpu_v5p",
         flops_per_s=459e12,
-        matrix_efficiency=0.87,
+        matrix_efficiency=0.84,
         memory_bytes=95.74 * _GIB,
         memory_bytes_per_s=2765e9,
         link_bytes_per_s=90e9,  # measured; 100 nominal, 6 links
@@ -155,7 +157,7 @@ _SPECS = (
     _GPU(
         name="a100_40gb",
         flops_per_s=312e12,
-        matrix_efficiency=0.78,
+        matrix_efficiency=0.83,
         memory_bytes=40e9,
         memory_bytes_per_s=1555e9,
         link_bytes_per_s=300e9,
@@ -166,7 +168,7 @@ _SPECS = (
     _GPU(
         name="a100",
         flops_per_s=312e12,
-        matrix_efficiency=0.78,
+        matrix_efficiency=0.83,
         memory_bytes=80e9,
         memory_bytes_per_s=2039e9,
         link_bytes_per_s=300e9,  # NVLink 3: 600 GB/s both ways
@@ -177,7 +179,7 @@ _SPECS = (
     _GPU(
         name="h100",
         flops_per_s=989e12,
-        matrix_efficiency=0.63,
+        matrix_efficiency=0.65,
         memory_bytes=80e9,
         memory_bytes_per_s=3350e9,
         link_bytes_per_s=400e9,  # effective; 450 nominal
@@ -188,7 +190,7 @@ _SPECS = (
     _GPU(
         name="h200",
         flops_per_s=989e12,
-        matrix_efficiency=0.63,
+        matrix_efficiency=0.65,
         memory_bytes=141e9,
         memory_bytes_per_s=4800e9,
         link_bytes_per_s=400e9,  # effective, as H100; 450 nominal

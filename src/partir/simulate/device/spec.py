@@ -49,11 +49,16 @@ class DeviceSpec:
         network_bytes_per_s: one way, per device, between nodes; 0 for no network.
         hop_seconds: latency of a step within a node.
         network_hop_seconds: latency of a step between nodes.
+        node_lateness: share of a step's time by which a node may be late, in the mean;
+            nodes that are joined by the network wait for the latest of them.
         matrix_efficiency: share of the peak that large matrix products reach.
         opaque_efficiency: share of the peak that products reach in functions that are
             kept whole, which are kernels written by hand, as for flash attention; 0 for
             `matrix_efficiency`.
         matrix_tile: rows, columns and depth that products are padded to.
+        aligned_bytes: rows of matrices must be a multiple of this for products to run
+            at full speed; 0 for any. (Compilers pad them, eager frameworks don't.)
+        unaligned_rate: speed of other products relative to that.
         float32_rate: speed of float32 products relative to the peak.
         vector_flops_per_s: peak of elementwise arithmetic.
         memory_efficiency: share of the memory's bandwidth that kernels reach.
@@ -112,9 +117,12 @@ class DeviceSpec:
     network_bytes_per_s: float = 0.0
     hop_seconds: float = 1e-6
     network_hop_seconds: float = 5e-6
+    node_lateness: float = 0.0
     matrix_efficiency: float = 0.7
     opaque_efficiency: float = 0.0
     matrix_tile: tuple[int, int, int] = (1, 1, 1)
+    aligned_bytes: int = 0
+    unaligned_rate: float = 1.0
     float32_rate: float = 1.0
     vector_flops_per_s: float = 0.0
     memory_efficiency: float = 1.0
@@ -144,7 +152,7 @@ class DeviceSpec:
             _require(self, name, getattr(self, name), least=0, strictly=True)
         for name in _NOT_NEGATIVE:
             _require(self, name, getattr(self, name), least=0)
-        for name in ("matrix_efficiency", "memory_efficiency", "float32_rate"):
+        for name in _SHARES:
             _require(self, name, getattr(self, name), least=0, strictly=True, most=8)
         _one_of(self, "topology", get_args(Topology))
         _one_of(self, "order", get_args(Order))
@@ -191,6 +199,7 @@ _POSITIVE = (
     "torus_dims",
     "wrap_size",
 )
+_SHARES = ("matrix_efficiency", "memory_efficiency", "float32_rate", "unaligned_rate")
 NEEDED = ("name", *_POSITIVE[:4])  # what has no default
 _NOT_NEGATIVE = (
     "near_bytes",
@@ -198,6 +207,8 @@ _NOT_NEGATIVE = (
     "network_bytes_per_s",
     "hop_seconds",
     "network_hop_seconds",
+    "node_lateness",
+    "aligned_bytes",
     "vector_flops_per_s",
     "transcendental_flops",
     "kernel_seconds",

@@ -69,6 +69,11 @@ class Network:
         share = self.device.collective_efficiency.get(kind, 1.0)
         return self.device.collective_seconds + transfer / share + steps
 
+    @property
+    def nodes(self) -> int:
+        """Nodes that the mesh takes."""
+        return math.prod(place.across for place in self.places.values())
+
     def axes_of(self, devices: Sequence[int]) -> tuple[str, ...]:
         """Mesh axes along which devices of a group differ; all if there are none."""
         if not devices:
