@@ -46,7 +46,7 @@ _TPU = partial(
     kernel_seconds=1e-6,
     hop_seconds=1e-6,
     network_hop_seconds=1e-5,
-    node_lateness=0.015,
+    node_lateness=0.01,
     combine_bytes=30 * 2**20,  # as on GPUs: TPUs' own is not published
     collectives_apart=True,
 )
@@ -95,7 +95,7 @@ _SPECS = (
     _TPU(
         name="tpu_v5e",
         flops_per_s=197e12,
-        matrix_efficiency=0.9,
+        matrix_efficiency=0.89,
         memory_bytes=15.75 * _GIB,
         memory_bytes_per_s=819e9,
         link_bytes_per_s=45e9,  # measured; 50 nominal, 4 links
