@@ -94,9 +94,7 @@ def _flash_attention(part: int, name: str) -> Any:
 
     made = jax.custom_vjp(attend)
     made.defvjp(lambda q, k, v: (attend(q, k, v), (q, k, v)), backward)
-    return partir.opaque(
-        made, "b s g r _, b _ g _, b _ g _ -> b s g r _", name=name
-    )
+    return partir.opaque(made, "b s g r _, b _ g _, b _ g _ -> b s g r _", name=name)
 
 
 flash = _flash_attention(2, "flash_attention")

@@ -2,8 +2,9 @@
 
 Devices of a maker share what is a matter of software: how well kernels written by hand
 do, how much of the memory's bandwidth is reached, what collectives take from kernels
-beside them, how late a node may be. Chips have a `matrix_efficiency` of their own. Each shared constant is
-tried on a grid in turn, and with each of its values those of chips are fitted anew.
+beside them, how late a node may be. Chips have a `matrix_efficiency` of their own. Each
+shared constant is tried on a grid in turn, and with each of its values those of chips
+are fitted anew.
 """
 
 from __future__ import annotations
