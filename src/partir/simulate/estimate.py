@@ -181,7 +181,15 @@ class Estimate:
     def seconds(self) -> float:
         """Time of the step."""
         late = lateness(self._network.nodes) * self.device.node_lateness
-        return self._run.seconds * (1 + late) + self.device.step_seconds
+        seconds = max(self._run.seconds, self._host_seconds)
+        return seconds * (1 + late) + self.device.step_seconds
+
+    @property
+    def _host_seconds(self) -> float:
+        """Time that the host takes to start everything, ahead of the device."""
+        if not self.device.host_seconds:
+            return 0.0
+        return self.device.host_seconds * (self.cost.kernels + self.cost.collectives)
 
     @property
     def compute_seconds(self) -> float:

@@ -1,4 +1,4 @@
-"""What things that run at once take from each other: kernels, collectives, the host.
+"""What things that run at once take from each other: kernels and collectives.
 
 What lies between two products is moved for one of them, part by part with it. What is
 stored (weights that are gathered, gradients that are summed) is moved beside other work
@@ -17,46 +17,32 @@ from partir.simulate.streams import moved_for_nobody
 
 
 class Beside(NamedTuple):
-    """Seconds of all kernels, all collectives, and those of stored values.
-
-    `started` is the time that the host takes to start them all.
-    """
+    """Seconds of all kernels, all collectives, and those of stored values."""
 
     computed: float
     moved: float
     stored: float
-    started: float
 
 
 def beside_of(
-    block: Kernels,
-    durations: Sequence[float],
-    device: DeviceSpec,
-    stored: Collection[int],
+    block: Kernels, durations: Sequence[float], stored: Collection[int]
 ) -> Beside | None:
-    """What a block has running at once, if the device minds."""
-    if not stored and not device.host_seconds:
+    """What a block has running at once, if that takes something from anything."""
+    if not stored:
         return None
     counts = block.counts or [1] * len(durations)
     times = [d * n for d, n in zip(durations, counts, strict=True)]
     moved = sum(t for k, t in zip(block.kernels, times, strict=True) if k.members)
-    starts = sum(n for d, n in zip(durations, counts, strict=True) if d > 0)
-    return Beside(
-        sum(times) - moved,
-        moved,
-        sum(times[number] for number in stored),
-        starts * device.host_seconds,
-    )
+    return Beside(sum(times) - moved, moved, sum(times[number] for number in stored))
 
 
 def slowed(seconds: float, beside: Beside | None, device: DeviceSpec) -> float:
-    """Time with what collectives take from kernels beside them, and the host."""
+    """Time with what collectives take from kernels beside them."""
     if beside is None:
         return seconds
     exposed = max(seconds - beside.computed, 0.0)
     hidden = max(beside.moved - exposed, 0.0)
-    cost = device.overlap_cost * min(beside.stored, hidden)
-    return max(seconds + cost, beside.started)
+    return seconds + device.overlap_cost * min(beside.stored, hidden)
 
 
 def stored_moves(

@@ -79,7 +79,7 @@ class Clock:
         in_parts = self.device.products_in_parts
         found = of_block(block, durations, self.overlap, in_parts)
         moves = stored_moves(block, self.types, repeated) if self._costs else set()
-        beside = beside_of(block, durations, self.device, moves)
+        beside = beside_of(block, durations, moves)
         seconds = slowed(found.seconds, beside, self.device)
         return Run(block, durations, found.starts, seconds, beside)
 

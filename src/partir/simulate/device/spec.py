@@ -64,8 +64,8 @@ class DeviceSpec:
         memory_efficiency: share of the memory's bandwidth that kernels reach.
         transcendental_flops: flops that a transcendental function counts for.
         kernel_seconds: time to start a kernel.
-        host_seconds: time that the host takes to start a kernel while others run; if
-            that is longer than what they take, the device waits for it.
+        host_seconds: time that the host takes to start a kernel while others run. It
+            works ahead; if it takes longer for a step than the device, that waits.
         collective_seconds: time to start a collective.
         step_seconds: time to start a step.
         collective_efficiency: share of the links' bandwidth that each kind reaches.
