@@ -132,7 +132,8 @@ class Run:
         mixed = "fp32 weights" in row["dtype"] or "mixed" in row["dtype"]
         wide = mixed or "fp32 accumulation" in row["dtype"]
         remat = next(kept for text, kept in _REMAT if row["remat"].startswith(text))
-        # Frameworks pad it, but nanotron only so that it can be shared out.
+        # Frameworks pad it, but nanotron only so that it can be shared out: these runs'
+        # configurations (huggingface/bench_cluster) ask for no more.
         padded = sizes["model"] if row["framework"] == "nanotron" else 128
         vocabulary = int(row["vocab"])
         return Config(

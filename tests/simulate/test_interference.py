@@ -91,6 +91,20 @@ def test_the_host_starts_kernels_while_others_run() -> None:
     assert slow == pytest.approx(2 * seconds(done, host_seconds=0.5))
 
 
+def test_the_host_works_ahead_while_a_long_kernel_runs() -> None:
+    def step(weights: Any, x: Any, large: Any) -> Any:
+        return layers(weights, x), large @ large
+
+    weights = jax.ShapeDtypeStruct((LAYERS, 128, 128), "bfloat16")
+    x = jax.ShapeDtypeStruct((128, 128), "bfloat16")
+    large = jax.ShapeDtypeStruct((2**14, 2**14), "bfloat16")
+    done = partir.partition(step, {"B": 1}, [], args=(weights, x, large))
+    plain, cost = seconds(done), done.estimate_on(TPU).cost
+    for share in (0.9, 1.5):  # of what the device takes, most of it for one product
+        host = share * plain / cost.kernels
+        assert seconds(done, host_seconds=host) == pytest.approx(plain * max(share, 1))
+
+
 def test_kernels_written_by_hand_have_an_efficiency_of_their_own() -> None:
     def product(x: Any, w: Any) -> Any:
         return x @ w
