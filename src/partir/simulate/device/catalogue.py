@@ -157,7 +157,7 @@ _SPECS = (
     _GPU(
         name="a100_40gb",
         flops_per_s=312e12,
-        matrix_efficiency=0.83,
+        matrix_efficiency=0.82,
         memory_bytes=40e9,
         memory_bytes_per_s=1555e9,
         link_bytes_per_s=300e9,
@@ -168,7 +168,7 @@ _SPECS = (
     _GPU(
         name="a100",
         flops_per_s=312e12,
-        matrix_efficiency=0.83,
+        matrix_efficiency=0.82,
         memory_bytes=80e9,
         memory_bytes_per_s=2039e9,
         link_bytes_per_s=300e9,  # NVLink 3: 600 GB/s both ways
