@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ from jax import Array, lax
 import partir
 from tests.explain.programs import f32
 
+DEVICES = "h100", "tpu_v5e"
 BP = partir.ManualPartition({"x": 0}, axis="B", name="BP")
 MP = partir.ManualPartition({"up": 1, "down": 0}, axis="M", name="MP")
 Z2 = partir.ManualPartition({}, axis="B", name="Z2", outputs={"**": 1})
@@ -32,7 +34,7 @@ def scanned(up: Array, down: Array, x: Array) -> Array:
     return jnp.sum(lax.scan(layer, x, (up, down))[0] ** 2)
 
 
-def written(loss: Any, rows: int, *tactics: Any, device: str) -> str:
+def written(loss: Any, rows: int, *tactics: Any, device: Any) -> str:
     """The text of a training step's gradients, which is proved."""
     stack = (4,) if loss is not layers else ()
     args = f32(*stack, 8, 32), f32(*stack, 32, 8), f32(rows, 8)
@@ -106,3 +108,16 @@ def test_what_is_scattered_in_a_loop_is_held_for_gpus() -> None:
         ]
     assert all(held["h100"])
     assert not any(held["tpu_v5e"])
+
+
+def test_in_loops_products_wait_on_gpus_only() -> None:
+    made = {d: waiting(written(scanned, 1024, BP, device=d)) for d in DEVICES}
+    assert made == {"h100": ["dot_general after dot_general"], "tpu_v5e": []}
+
+
+def test_what_is_waited_for_is_made_before() -> None:
+    """Also if sums are in the loop, behind what is written of a gradient."""
+    spec = partir.devices["h100"]
+    export = replace(spec.export, name="mine", sums_in_loops=True)
+    text = written(scanned, 1024, BP, device=replace(spec, export=export))
+    assert waiting(text) == ["dot_general after dot_general"]

@@ -38,7 +38,7 @@ from partir.spmd.opaque_functions import MakeText
 from partir.spmd.outer_tiles import is_inner, joined, parted
 from partir.spmd.padding import cut_tiles, pad_tiles
 from partir.spmd.prepare import prepared
-from partir.spmd.product_order import product_order
+from partir.spmd.product_order import Wait, product_order
 from partir.spmd.program import (
     EXCHANGE,
     SLICE,
@@ -90,7 +90,9 @@ class _Exporter(TextEmitter):
         # What a tied gather waited for, as the barrier hands it on, by its result.
         self._waited: dict[int, tuple[int, Ssa]] = {}
         self._prologue: list[str] = []
-        self._waits = product_order(program) if policy.orders_products else {}
+        self._waits: dict[int, Wait] = {}
+        if policy.orders_products:
+            self._waits = product_order(program, policy.orders_in_loops)
         self._late = late_starts(program) if policy.starts_late else set()
         self._loops = 0  # that what is being written stands in
 

@@ -41,6 +41,7 @@ class ExportPolicy:
             scatter it, and run the first one before the loop.
         orders_products: whether a product waits for those before it that free more
             memory than they take.
+        orders_in_loops: whether that is so in loops, too.
         starts_late: whether what a scatter starts from, one number throughout, waits
             for what is scattered. XLA on CPUs makes it first of all.
         orders_reads: whether the compiler is told to read donated arguments for the
@@ -66,6 +67,7 @@ class ExportPolicy:
     outer_tiles: bool = False
     holds_scatters: bool = False
     orders_products: bool = False
+    orders_in_loops: bool = True
     starts_late: bool = False
     orders_reads: bool = False
     turns_products: bool = False
@@ -117,13 +119,16 @@ XLA_GPU = ExportPolicy(
 # keeps activations in memory that would have been fused, until the backward pass. Which
 # dimension is minor it chooses by what makes a value: if a gradient is scattered along
 # its minor one, parameters and state are copied into that order. Updates that are
-# gathered before they are subtracted are all in memory at once.
+# gathered before they are subtracted are all in memory at once. An iteration has the
+# products of one layer, whose order the scheduler finds: a scanned MLP with activations
+# larger than weights takes 1330 MiB with data parallelism, 1378 if products wait.
 XLA_TPU = ExportPolicy(
     name="xla_tpu",
     ties_first=False,
     scatters_major=True,
     gathers_results=True,
     orders_products=True,
+    orders_in_loops=False,
 )
 POLICIES = {policy.name: policy for policy in (PLAIN, XLA_CPU, XLA_GPU, XLA_TPU)}
 _PLATFORMS = {"cpu": XLA_CPU, "tpu": XLA_TPU} | dict.fromkeys(

@@ -31,8 +31,10 @@ class Wait:
 
 
 @cites(WAITING)
-def product_order(program: SpmdProgram) -> dict[int, Wait]:
+def product_order(program: SpmdProgram, in_loops: bool = True) -> dict[int, Wait]:
     """What waits in every block, by the first result of the op that does.
+
+    Without `in_loops` nothing waits in loops and branches.
 
     The exported text has a barrier for each:
         %dw = dot %h %dy ; %dh = dot %dy %w
@@ -41,7 +43,7 @@ def product_order(program: SpmdProgram) -> dict[int, Wait]:
     """
     blocks = [program.body]
     for op, _ in program.walk():
-        blocks += op.blocks if isinstance(op, Control) else ()
+        blocks += op.blocks if isinstance(op, Control) and in_loops else ()
     return {
         value: wait for block in blocks for value, wait in _Order(program, block).run()
     }
@@ -74,7 +76,7 @@ class _Order:
                 waited = [one for one in free if self._frees(one[1], place)]
                 free = [one for one in free if one not in waited]
                 if waited:
-                    values = tuple(self._made(product) for _, product in waited)
+                    values = tuple(self._known(product) for _, product in waited)
                     yield op.results[0], Wait(position, values)
             if _is_product(op):
                 free.append((count, op))
@@ -114,6 +116,11 @@ class _Order:
     def _is_sent(self, op: Compute) -> bool:
         """Whether a product's result goes to other devices."""
         return any(isinstance(r, Collective) for r in self.readers[self._made(op)])
+
+    def _known(self, product: Compute) -> int:
+        """A product's result as it is sent, if that is made by now; else itself."""
+        value = self._made(product)
+        return value if value in self.above else product.results[0]
 
     def _made(self, product: Compute) -> int:
         """A product's result as it is sent; else as it is made."""
