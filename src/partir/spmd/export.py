@@ -92,7 +92,8 @@ class _Exporter(TextEmitter):
         self._prologue: list[str] = []
         self._waits: dict[int, Wait] = {}
         if policy.orders_products:
-            self._waits = product_order(program, policy.orders_in_loops)
+            loops, summed = policy.orders_in_loops, policy.orders_summed
+            self._waits = product_order(program, loops, summed)
         self._late = late_starts(program) if policy.starts_late else set()
         self._loops = 0  # that what is being written stands in
 

@@ -31,10 +31,13 @@ class Wait:
 
 
 @cites(WAITING)
-def product_order(program: SpmdProgram, in_loops: bool = True) -> dict[int, Wait]:
+def product_order(
+    program: SpmdProgram, in_loops: bool = True, summed: bool = True
+) -> dict[int, Wait]:
     """What waits in every block, by the first result of the op that does.
 
-    Without `in_loops` nothing waits in loops and branches.
+    Without `in_loops` nothing waits in loops and branches; without `summed` only for
+    products of which devices keep a part.
 
     The exported text has a barrier for each:
         %dw = dot %h %dy ; %dh = dot %dy %w
@@ -45,14 +48,17 @@ def product_order(program: SpmdProgram, in_loops: bool = True) -> dict[int, Wait
     for op, _ in program.walk():
         blocks += op.blocks if isinstance(op, Control) and in_loops else ()
     return {
-        value: wait for block in blocks for value, wait in _Order(program, block).run()
+        value: wait
+        for block in blocks
+        for value, wait in _Order(program, block, summed).run()
     }
 
 
 class _Order:
     """The products of one block."""
 
-    def __init__(self, program: SpmdProgram, block: Block) -> None:
+    def __init__(self, program: SpmdProgram, block: Block, summed: bool) -> None:
+        self.summed = summed
         self.types, self.splats, self.ops = program.types, program.splats, block.ops
         self.last: dict[int, int] = dict.fromkeys(block.results, len(block.ops))
         self.readers: defaultdict[int, list[SpmdOp]] = defaultdict(list)
@@ -79,7 +85,8 @@ class _Order:
                     values = tuple(self._known(product) for _, product in waited)
                     yield op.results[0], Wait(position, values)
             if _is_product(op):
-                free.append((count, op))
+                if self.summed or self._is_sent(op, "reduce_scatter"):
+                    free.append((count, op))
                 above |= 1 << count
                 count += 1
             self._record(op, above)
@@ -113,9 +120,12 @@ class _Order:
         made = self.types[product.results[0]].bytes
         return sum(self.types[v].bytes for v in gone) > made
 
-    def _is_sent(self, op: Compute) -> bool:
-        """Whether a product's result goes to other devices."""
-        return any(isinstance(r, Collective) for r in self.readers[self._made(op)])
+    def _is_sent(self, op: Compute, kind: str = "") -> bool:
+        """Whether a product's result goes to other devices, by this kind of op."""
+        return any(
+            isinstance(reader, Collective) and kind in ("", reader.kind)
+            for reader in self.readers[self._made(op)]
+        )
 
     def _known(self, product: Compute) -> int:
         """A product's result as it is sent, if that is made by now; else itself."""
