@@ -104,6 +104,11 @@ def test_low_precision_within_twice_the_error_of_one_device() -> None:
     assert limit == pytest.approx(2e-5, rel=0.1)
 
 
+def test_floats_of_eight_bits_are_not_widened() -> None:
+    """Only some of a program's types would be: it could not be called."""
+    assert widened(SUM.replace("f64", "f8E4M3FN")) is None
+
+
 def test_widened_programs_round_less() -> None:
     text = SUM.replace("f64", "bf16").replace("dense<0.0>", "dense<0xFF80>")
     wide = widened(text)

@@ -47,6 +47,7 @@ class JoinedPiece(NamedTuple):
 
     view: View
     at: Rows  # over axes and local dimensions; any number where it is not chosen
+    is_padding: bool = False  # one number, whatever it is a row of
 
 
 def is_number(machine: Machine, view: View) -> bool:
@@ -72,9 +73,12 @@ def joined(
 ) -> View:
     """The rows of the piece that `which` numbers, at every place."""
     classes = machine.classes
-    pieces = [_along_one(classes, unsettled(classes, v), dim, at) for v, at in pieces]
+    pieces = [
+        _along_one(classes, v if fixed else unsettled(classes, v), dim, at)
+        for v, at, fixed in pieces
+    ]
     used = [n for n in range(len(pieces)) if (which == n).any()]
-    values = [n for n in used if not _are_numbers(machine, pieces[n].view)]
+    values = [n for n in used if not are_numbers(machine, pieces[n].view)]
     if not values:
         return _numbers(machine, pieces, which, used, dim, shape)
     if (alike := _all_alike([pieces[n].view for n in used], which, dim)) is not None:
@@ -136,7 +140,7 @@ def _forms(
         yield made
 
 
-def _are_numbers(machine: Machine, view: View) -> bool:
+def are_numbers(machine: Machine, view: View) -> bool:
     """Whether a value is a number at every place, or nothing."""
     term = machine.term(view)
     return not term.dims or (term.kind == JOINED and term.dims == (OPEN,))
@@ -329,7 +333,7 @@ def _along(machine: Machine, view: View, dim: int | None) -> int | None:
     """The dimension of a class that its rows are of; of numbers, that of themselves."""
     if is_number(machine, view):
         return None
-    if _are_numbers(machine, view):
+    if are_numbers(machine, view):
         return 0
     found, pinned = along(view.layout, dim), _pinned(view.layout)
     joined_ = machine.term(view).kind == JOINED

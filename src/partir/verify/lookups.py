@@ -7,7 +7,7 @@ is seen by computing both for every index there is, and some that are out of ran
 
 from __future__ import annotations
 
-import itertools
+import contextlib
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
@@ -15,23 +15,21 @@ import numpy as np
 
 from partir.ir.attributes import fields, ints
 from partir.ir.core import Op, Signature
+from partir.ir.types import tensor
 from partir.verify.classes import Classes
 from partir.verify.concrete import TYPES, evaluated
 from partir.verify.index_cases import function, leaf_rows, reach
 from partir.verify.indices import plain_index
+from partir.verify.known_places import known_lookup
 from partir.verify.largest import places_in_whole
-from partir.verify.layout import (
-    Digit,
-    DigitLayout,
-    Unreadable,
-    View,
-    repeated,
-)
+from partir.verify.layout import Digit, DigitLayout, Unreadable, View
 from partir.verify.machine import Machine, handler
-from partir.verify.rows import Rows, RowTable
-from partir.verify.spread import MOST, along, rows_of
+from partir.verify.rows import Rows
+from partir.verify.spread import MOST, rows_of, tiled_along
 from partir.verify.sums import PART, is_zero
 from partir.verify.terms import ClassTerm
+from partir.verify.unread import unread
+from partir.verify.wholes import whole_rows, whole_view
 
 _BACK = 16  # ops between indices and what they are made of
 
@@ -132,69 +130,74 @@ def masked_lookup(machine: Machine, views: tuple[View, ...], read: int) -> View:
         raise Unreadable("a choice that is not known")
     if not is_zero(machine.classes, other.node):
         raise Unreadable("a look-up with another number than zero beside it")
-    value, _ = machine.read(op.operands)
+    (value,) = machine.read(op.operands[:1])
     dim = looked_in(op.signature, "dimension_numbers", "start_index_map")
-    of_class = along(value.layout, dim)
-    if of_class is None or ints(op.signature.attrs["slice_sizes"])[dim] != 1:
+    if ints(op.signature.attrs["slice_sizes"])[dim] != 1:
         raise Unreadable("a look-up that is not of single rows")
-    for count in _lengths(machine, value, of_class):
-        for _, index in leaves(machine, op.operands[1]):
-            made = _looked_up(machine, op, value, (mask, index), dim, count)
-            if made is not None:
-                return part(machine, *made, (chosen, mask))
+    for of_class in tiled_along(value.layout, dim):
+        made = _looked_up(machine, op, mask, dim, of_class)
+        if made is not None:
+            return part(machine, *made, (chosen, mask))
     raise Unreadable("a look-up that is not split as its tiles are")
 
 
-def _lengths(machine: Machine, value: View, of_class: int) -> Iterator[int]:
-    """How many rows the source looks up in: all of a dimension, or those to an end."""
-    size = machine.term(value).dims[of_class]
-    yield size
-    known = {size}
-    for node in machine.classes.nodes_of("stablehlo.gather"):
-        term = machine.classes.terms[node]
-        if term.refs[0].node != value.node:
-            continue
-        for name, held in (item for items in term.specials for item in _named(items)):
-            rows = np.frombuffer(held, np.int64) if name == "rows" else None
-            if rows is not None and np.array_equal(rows, np.arange(rows.size)):
-                yield from {rows.size} - known
-                known.add(rows.size)
-
-
-def _named(items: Sequence[Any]) -> list[tuple[str, Any]]:
-    return [item for item in items if isinstance(item, tuple)]
-
-
 def _looked_up(
-    machine: Machine,
-    op: Op,
-    value: View,
-    made_of: tuple[View, View],
-    dim: int,
-    count: int,
+    machine: Machine, op: Op, mask: View, dim: int, of_class: int
 ) -> tuple[View, list[int]] | None:
-    """The look-up in the whole of a value, if devices split it; over which axes."""
-    mask, index = made_of
-    of_class, local = along(value.layout, dim), machine.env[op.operands[1]]
-    assert isinstance(local, View)
-    assert of_class is not None
-    rows, first = rows_of(value.layout, of_class), len(machine.sizes)
-    if rows.size != np.prod(rows.shape[:first]) * rows.shape[first + dim]:
-        raise Unreadable("a look-up in a part of a dimension")
-    if not _is_in_place(machine.classes, op.signature, index, local, mask):
+    """The look-up in the whole, and the axes that tile it, if the source has it."""
+    value, local = machine.read(op.operands)
+    rows = rows_of(value.layout, of_class)
+    axes = [a for a in range(len(machine.sizes)) if rows.shape[a] > 1]
+    tile = rows.reshape(*rows.shape[: len(machine.sizes)], -1)
+    if tile.shape[-1] != op.signature.operands[0].shape[dim]:
         return None
-    axes = [a for a in range(first) if rows.shape[a] > 1]
-    tile = rows.reshape(*rows.shape[:first], -1)
-    values = domain(count, machine, index.node, (mask, local), tile.shape[-1])
-    here = on_devices(machine, mask, index.node, values)
-    place = on_devices(machine, local, index.node, values)
-    place = np.clip(place, 0, tile.shape[-1] - 1)
-    if not is_split(machine, tile, here, place, np.clip(values, 0, count - 1), axes):
-        return None
-    whole = gathered(machine, value, dim, of_class, count, axes)
-    equation = machine.equation(op.signature)
-    (made,) = machine.apply(equation, (whole, index), op.signature.results)
-    return (made, axes) if machine.classes.in_source(made.node) else None
+    for leaf, index in leaves(machine, op.operands[1]):
+        if not _is_in_place(machine.classes, op.signature, index, local, mask):
+            continue
+        for whole in whole_rows(machine, op.kind, value, of_class):
+            if not is_read(machine, leaf, (mask, local), tile, whole, axes):
+                continue
+            read = whole_view(machine, value, dim, of_class, axes, whole)
+            equation = machine.equation(of_whole(op.signature, dim, whole.size))
+            given = (read, plain_index(machine, index))
+            (made,) = machine.apply(equation, given, op.signature.results)
+            if machine.classes.in_source(made.node):
+                return made, axes
+    return None
+
+
+def is_read(
+    machine: Machine,
+    leaf: int,
+    made: tuple[View, View],
+    tile: Rows,
+    whole: Rows,
+    axes: Sequence[int],
+) -> bool:
+    """Whether each index is looked up on one device alone, and there at its row.
+
+    `made` says where an index is looked up, and at which place.
+    """
+    mask, local = made
+    length = tile.shape[-1]
+    try:
+        values = domain(whole.size, machine, leaf, made, length)
+        here = on_devices(machine, mask, leaf, values)
+        place = np.clip(on_devices(machine, local, leaf, values), 0, length - 1)
+    except Unreadable:
+        return False
+    wanted = whole[np.clip(values, 0, whole.size - 1)]
+    return is_split(machine, tile, here, place, wanted, axes)
+
+
+def of_whole(signature: Signature, dim: int, count: int) -> Signature:
+    """The same op on an operand that is whole along one dimension."""
+    first, *others = signature.operands
+    shape = [count if d == dim else n for d, n in enumerate(first.shape)]
+    operands = (tensor(tuple(shape), first.dtype), *others)
+    return Signature.of(
+        signature.kind, signature.attrs, operands, signature.results, signature.lambdas
+    )
 
 
 def _is_in_place(
@@ -205,7 +208,11 @@ def _is_in_place(
     numbers = fields(signature.attrs["dimension_numbers"])
     vector = numbers.get("index_vector_dim", (0,))[0]
     axes, offsets = len(index.layout.axes), numbers.get("offset_dims", ())
-    pairs = [(wanted, leaf_rows(classes, local, index.node))]
+    try:
+        made = [leaf_rows(classes, view, index.node) for view in (local, mask)]
+    except Unreadable:  # of something else
+        return False
+    pairs = [(wanted, made[0])]
     spread = []
     for rows in wanted:
         if vector < len(index.layout.local):
@@ -213,7 +220,7 @@ def _is_in_place(
         for dim in offsets:
             rows = np.expand_dims(rows, axes + dim)
         spread.append(rows)
-    pairs.append((spread, leaf_rows(classes, mask, index.node)))
+    pairs.append((spread, made[1]))
     return all(
         bool((one == other).all())
         for have, want in pairs
@@ -241,31 +248,10 @@ def is_split(
     return bool(once.all() and (right | ~here.astype(bool)).all())
 
 
-def gathered(
-    machine: Machine,
-    value: View,
-    dim: int,
-    of_class: int,
-    count: int,
-    axes: Sequence[int],
-) -> View:
-    """A value whole along one dimension."""
-    local, held = list(value.layout.local), list(value.layout.axes)
-    local[dim] = (Digit(of_class, 1, count),) if count > 1 else ()
-    for axis in axes:
-        if any(digit.dim not in (of_class, -1) for digit in held[axis]):
-            raise Unreadable("an axis of several dimensions")
-        held[axis] = repeated(machine.sizes[axis])
-    tables = {d: table for d, table in value.layout.tables if d != of_class}
-    size = machine.term(value).dims[of_class]
-    if count != size:
-        tables[of_class] = RowTable(np.arange(count), size)
-    kept = tuple(sorted(tables.items()))
-    return View(value.node, DigitLayout(tuple(local), tuple(held), kept))
-
-
 def part(machine: Machine, made: View, axes: Sequence[int], tag: Hashable) -> View:
     """What each device has of a sum over axes: `tag` tells the way it is split."""
+    if not axes:
+        return made
     term, count = machine.term(made), len(axes)
     sizes = tuple(machine.sizes[axis] for axis in axes)
     attrs = ("sum", made.node, count, tag)
@@ -286,6 +272,9 @@ def part(machine: Machine, made: View, axes: Sequence[int], tag: Hashable) -> Vi
 
 @handler("gather")
 def _gather(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]:
+    """At known places, rows; else as its equation says, or once it is masked."""
+    with contextlib.suppress(Unreadable):
+        return [known_lookup(machine, op, views)]
     value, index = views
     places = places_in_whole(machine, op, value, index)
     if places is not None:
@@ -295,18 +284,4 @@ def _gather(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]
     except Unreadable:
         if machine.classes.source is None:
             raise
-        return [_unread(machine, op)]
-
-
-def _unread(machine: Machine, op: Op) -> View:
-    """A value that is like no other, on no two devices: only its maker is known."""
-    (type_,) = op.signature.results
-    shape = (*machine.sizes, *type_.shape)
-    key = (op.results, len(machine.classes.terms))
-    sizes = tuple(size for size in shape if size > 1)
-    term = ClassTerm("unread", key, (), (), (), new=sizes, dtype=type_.dtype)
-    numbers = itertools.count()
-    held = [(Digit(next(numbers), 1, size),) if size > 1 else () for size in shape]
-    axes = len(machine.sizes)
-    layout = DigitLayout(tuple(held[axes:]), tuple(held[:axes]))
-    return View(machine.classes.of(term), layout)
+        return [unread(machine, op)]

@@ -10,7 +10,7 @@ import numpy as np
 from partir.verify.classes import NO_ROWS, Classes, Made
 from partir.verify.mentions import SplitDims, split_dims
 from partir.verify.rows import DROPPED, FIRST_MADE, GARBAGE, OPEN, Rows
-from partir.verify.terms import BOUND, FREE, Dims, Use, Variable, where_of
+from partir.verify.terms import BOUND, FREE, ClassTerm, Dims, Use, Variable, where_of
 
 
 class Reduction(NamedTuple):
@@ -28,6 +28,15 @@ class Reduction(NamedTuple):
     def used(self) -> frozenset[Variable]:
         """The bound variables that the class depends on."""
         return frozenset(v for dim in self.dims for v in dim if v in self.bound)
+
+
+def reads_less(
+    classes: Classes, made: Made, term: ClassTerm, kind: str = "part"
+) -> bool:
+    """Whether a class reads no parts of sums any more, as another does."""
+    after, before = (t.refs for t in (classes.terms[made.node], term))
+    kinds = [{classes.terms[r.node].kind for r in refs} for refs in (after, before)]
+    return kind in kinds[1] and kind not in kinds[0]
 
 
 def single(classes: Classes, what: Reduction) -> Made | None:

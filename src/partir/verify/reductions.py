@@ -20,7 +20,7 @@ from partir.verify.monoids import OPS, keeps_type, monoid_of
 from partir.verify.pairs import reduced_again
 from partir.verify.pins import settled
 from partir.verify.reduction import Reduction
-from partir.verify.rows import FIRST_MADE, RowTable
+from partir.verify.rows import FIRST_FILLED, FIRST_MADE, RowTable
 from partir.verify.spread import dims_held, rows_of, shape_of
 from partir.verify.sums import (
     BINDING,
@@ -198,7 +198,7 @@ def _piece_by_piece(
         raise Unreadable("values side by side, on each device others")
     (dim,) = held
     codes = [int(code) for code in rows.reshape(-1)]
-    if min(codes) < FIRST_MADE:
+    if min(codes) < FIRST_MADE or max(codes) >= FIRST_FILLED:
         raise Unreadable("numbers between values")
     keys = [made.class_of(code) for code in codes]
     distinct = sorted({*keys})

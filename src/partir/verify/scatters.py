@@ -24,13 +24,14 @@ from partir.verify.layout import (
     repeated,
     size_of,
 )
-from partir.verify.lookups import domain, gathered, leaves, looked_in, on_devices
+from partir.verify.lookups import domain, leaves, looked_in, on_devices
 from partir.verify.machine import Machine, handler
 from partir.verify.monoids import OPS, identity, monoid_of
 from partir.verify.reductions import reduced_over_axes
 from partir.verify.rows import GARBAGE, Rows
 from partir.verify.spread import along, rows_of
 from partir.verify.sums import starts_reduction
+from partir.verify.wholes import whole_view
 
 
 @handler("scatter")
@@ -206,7 +207,7 @@ def _widened(
     """What is scattered into, whole along one dimension."""
     of_class = along(base.layout, dim)
     if of_class is not None:
-        return gathered(machine, base, dim, of_class, count, axes)
+        return whole_view(machine, base, dim, of_class, axes, np.arange(count))
     local = list(base.layout.local)
     local[dim] = repeated(count)
     return View(base.node, base.layout.with_local(local))

@@ -24,6 +24,7 @@ from partir.verify.reduction import (
     Reduction,
     RowsOfBags,
     in_digits,
+    reads_less,
     rows_inside,
     single,
     size_within,
@@ -145,7 +146,7 @@ def _of_term(classes: Classes, term: ClassTerm, what: Reduction) -> Made:
         return direct
     if what.moves and (direct is None or what.monoid == "sum"):
         pushed = _push(classes, term, what)
-        if pushed is not None and in_source(classes, pushed):
+        if pushed and (in_source(classes, pushed) or reads_less(classes, pushed, term)):
             return pushed
         if pushed is not None and direct is None:
             return _moved(classes, pushed, _plain(classes, term, what))
@@ -232,8 +233,7 @@ def _rows_in_source(classes: Classes, made: Made) -> bool:
     node = made.node
     while classes.terms[node].kind in (AT, PICKED):
         node = classes.terms[node].refs[0].node
-    found = classes.source is not None and in_source(classes, made._replace(node=node))
-    return found
+    return classes.source is not None and in_source(classes, made._replace(node=node))
 
 
 def is_zero(classes: Classes, node: int) -> bool:

@@ -22,7 +22,7 @@ from partir.verify.layout import (
     size_of,
 )
 from partir.verify.picks import PICKED
-from partir.verify.rows import FIRST_MADE, GARBAGE, OPEN, Rows, filled
+from partir.verify.rows import FIRST_FILLED, FIRST_MADE, GARBAGE, OPEN, Rows, filled
 from partir.verify.spread import (
     class_dims,
     has_garbage,
@@ -65,6 +65,8 @@ def split(classes: Classes, view: View) -> View:
 def _of_one(classes: Classes, view: View) -> View:
     """Rows of several classes, if they are of one, as rows of that one."""
     rows = rows_of(view.layout, 0)
+    if (rows >= FIRST_FILLED).any():  # numbers of what was made, and no rows
+        return view
     valid = rows[rows >= FIRST_MADE]
     made = classes.rows
     if not valid.size:
@@ -174,6 +176,8 @@ def _but_for_garbage(classes: Classes, view: View) -> tuple[View, Rows] | None:
     if classes.terms[plain.node].kind != JOINED:
         return None
     rows = rows_of(plain.layout, 0)
+    if (rows >= FIRST_FILLED).any():
+        return None
     absent, valid = rows == GARBAGE, rows[rows >= FIRST_MADE]
     numbers = np.unique(rows[rows < GARBAGE])
     elsewhere = has_garbage(without_dim(plain.layout, 0, None))
