@@ -10,8 +10,10 @@ import partir.verify.collectives
 import partir.verify.counting
 import partir.verify.cutting
 import partir.verify.loops
+import partir.verify.manual
 import partir.verify.moving
 import partir.verify.ordering
+import partir.verify.permutes
 import partir.verify.pools
 import partir.verify.reductions
 import partir.verify.windows  # noqa: F401  (handlers register themselves)
@@ -30,13 +32,11 @@ from partir.verify.blame import (
 )
 from partir.verify.classes import Classes
 from partir.verify.excerpt import excerpt
-from partir.verify.joins import moved
-from partir.verify.layout import Digit, DigitLayout, Unreadable, View, size_of
+from partir.verify.held import in_tiles
+from partir.verify.layout import Digit, DigitLayout, View, size_of
 from partir.verify.machine import Known, Machine, Unknown
-from partir.verify.merging import plain
 from partir.verify.spread import same
 from partir.verify.terms import ClassTerm
-from partir.verify.tiles import is_even, rows_of_tiles, shown_in_tiles, tile_shape
 
 _SHOWN = 5
 Tilings = Sequence[Sequence[Sequence[str]]]  # per value and dimension, its axes
@@ -156,7 +156,7 @@ def _held_against(
     for value, number, tiling in zip(
         local.body.arguments, source.body.arguments, in_tilings, strict=True
     ):
-        given = _tile(machine, wanted.env[number], source.types[number], tiling, mesh)
+        given = in_tiles(machine, wanted.env[number], source.types[number], tiling)
         machine.env[value] = _of_type(given, local.types[value], source.types[number])
     machine.run(local.body)
     proved: list[str] = []
@@ -165,7 +165,7 @@ def _held_against(
         source.results, local.body.results, out_tilings, strict=True
     ):
         whole = wanted.env[port.value]
-        want = _tile(machine, whole, source.types[port.value], tiling, mesh)
+        want = in_tiles(machine, whole, source.types[port.value], tiling)
         have = machine.env[value]
         if _is_proved(want, have):
             proved.append(port.name)
@@ -201,47 +201,6 @@ def _check_counts(source: Program, local: Program) -> None:
             raise VerificationError(
                 f"the module has {have} {which}, its source {want}: it is another's"
             )
-
-
-def _tile(
-    machine: Machine,
-    known: Known,
-    type_: TensorType,
-    tiling: Sequence[Sequence[str]],
-    mesh: Mesh,
-) -> Known:
-    """A whole value as the devices hold it."""
-    if isinstance(known, Unknown):
-        return known
-    sizes = tuple(mesh.axes.values())
-    numbers = [[mesh.names.index(axis) for axis in axes] for axes in tiling]
-    if 0 in type_.shape:
-        return machine.empty(type_.with_shape(tile_shape(type_.shape, numbers, sizes)))
-    try:
-        if is_even(type_.shape, numbers, sizes):
-            try:
-                return shown_in_tiles(known, type_.shape, _frozen(numbers), sizes)
-            except Unreadable:  # several dimensions cut at other places
-                pass
-        return plain(machine.classes, _uneven(machine, known, numbers))
-    except Unreadable as error:
-        return Unknown(None, str(error))
-
-
-def _frozen(numbers: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
-    return tuple([tuple(axes) for axes in numbers])
-
-
-def _uneven(machine: Machine, whole: View, tiling: Sequence[Sequence[int]]) -> View:
-    """Tiles of which the last are short: what lies behind their end is not known."""
-    layout = whole.layout
-    view = View(whole.node, DigitLayout(layout.local, machine.alone, layout.tables))
-    for dim, axes in enumerate(tiling):
-        size = size_of(layout.local[dim])
-        if axes:
-            at = rows_of_tiles(size, axes, machine.sizes, dim, len(layout.local))
-            view = moved(machine, view, dim, at, at.shape[len(machine.sizes) + dim])
-    return view
 
 
 def _of_type(known: Known, local: TensorType, whole: TensorType) -> Known:
