@@ -5,7 +5,17 @@ from __future__ import annotations
 import warnings
 
 from partir.errors import NotProvedWarning
-from partir.verify import Proof
+from partir.frontend.opaque_calls import local_functions
+from partir.frontend.trace import Traced
+from partir.ir.core import Program
+from partir.rules.user import user_rules
+from partir.verify import Promises, Proof
+
+
+def promises(program: Program) -> Promises:
+    """What users say of calls: their rules, and functions that are kept whole."""
+    opaque = program.opaque if isinstance(program, Traced) else {}
+    return Promises(user_rules(), local_functions(opaque))
 
 
 def require_proof(proof: Proof, strict: bool) -> None:

@@ -87,6 +87,8 @@ class Classes:
         self.forms: dict[int, list[Any]] = {}  # in which the source reads a class
         self.contents: dict[tuple[str, int], dict[Any, Any]] = {}  # of the source
         self.replaced: set[int] = set()  # whose numbers others have, too
+        self.promised: Mapping[str, Any] = {}  # users' rules of calls, by target
+        self.kept: dict[str, Any] = {}  # and of functions that the source keeps whole
         self.source: int | None = None  # how many of them the source has
         self._source_forms = 0
 

@@ -25,8 +25,6 @@ from partir.verify.machine import Machine, handler, mover
 from partir.verify.merging import along_one
 from partir.verify.terms import ClassTerm
 
-_PLACEMENTS = frozenset({"annotate_device_placement", "MoveToDevice", "MoveToHost"})
-
 
 @mover("transpose")
 def _transpose(signature: Signature, layout: DigitLayout) -> DigitLayout:
@@ -77,16 +75,6 @@ def _broadcast(signature: Signature, layout: DigitLayout) -> DigitLayout:
 def _same(machine: Machine, op: Op, views: tuple[View, ...]) -> tuple[View, ...]:
     """A barrier delays, and changes no number."""
     return views
-
-
-@handler("custom_call")
-def _placed(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]:
-    """Another memory holds the same numbers; of other calls nothing is known."""
-    signature = op.signature
-    target = signature.attrs["call_target_name"].strip('"')
-    if target in _PLACEMENTS and signature.operands == signature.results:
-        return views
-    return machine.by_equation(op, views)
 
 
 @handler("constant")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import partir.verify.collectives
 import partir.verify.counting
@@ -35,10 +36,12 @@ from partir.verify.excerpt import excerpt
 from partir.verify.held import in_tiles
 from partir.verify.layout import Digit, DigitLayout, View, size_of
 from partir.verify.machine import Known, Machine, Unknown
+from partir.verify.promises import Promises, kept_call
 from partir.verify.spread import same
 from partir.verify.terms import ClassTerm
 
 _SHOWN = 5
+NOTHING_PROMISED = Promises()
 Tilings = Sequence[Sequence[Sequence[str]]]  # per value and dimension, its axes
 
 
@@ -108,20 +111,27 @@ def prove(
     mesh: Mesh,
     in_tilings: Tilings,
     out_tilings: Tilings,
+    promises: Promises = NOTHING_PROMISED,
 ) -> Proof:
-    """Hold a device-local module against its source."""
+    """Hold a device-local module against its source.
+
+    `promises` are what users say of calls that can't be looked into.
+    """
     begin = time.perf_counter()
-    local = read_device_local(module)
-    found = compare(source, local, mesh, in_tilings, out_tilings)
+    kept = partial(kept_call, promises, module) if isinstance(module, str) else None
+    local = read_device_local(module, kept)
+    held = ReadSource(source, promises)
+    found = compare(held, local, mesh, in_tilings, out_tilings)
     return replace(found, seconds=time.perf_counter() - begin)
 
 
 class ReadSource:
     """A program whose values are known, to hold device-local programs against."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, promises: Promises = NOTHING_PROMISED) -> None:
         """Run it."""
         self.program, self.classes = program, Classes()
+        self.classes.promised = promises.rules
         self.machine = _run_source(self.classes, program)
         self.classes.seal()
 
