@@ -17,6 +17,7 @@ from partir.frontend.channels import CHANNEL, one_channel
 from partir.frontend.parsing import parse_module
 from partir.frontend.read_lines import read_lines
 from partir.frontend.reader import RETURNS, Reader
+from partir.ir.attributes import CALLED
 from partir.ir.core import Op, Port, Program, Region, Signature
 from partir.ir.garbage import collection_paused
 from partir.ir.types import TensorType
@@ -133,7 +134,8 @@ class _Plain(Reader):
         operands = tuple([self.env[v] for v in op.operands])
         control = name in _CONTROL
         regions = tuple(map(self.region, op.regions)) if control else ()
-        lambdas = self.lambdas(op, name) if len(op.regions) and not control else ()
+        closed = not control and (len(op.regions) or CALLED in op.attributes)
+        lambdas = self.lambdas(op, name) if closed else ()
         results = self.number(op.results)
         types = self.types
         signature = Signature.of(

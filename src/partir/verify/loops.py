@@ -22,7 +22,7 @@ from partir.verify.device_loops import define_on_devices, match_on_devices
 from partir.verify.layout import Digit, DigitLayout, Unreadable, View, depends_on
 from partir.verify.machine import Machine, control
 from partir.verify.reductions import reduced_over_axes
-from partir.verify.spread import same
+from partir.verify.spread import dims_held, same
 from partir.verify.sums import PART
 from partir.verify.terms import ClassTerm
 from partir.verify.tiles import possible, shown
@@ -162,7 +162,7 @@ def _induct(machine: Machine, op: Op, inits: list[View], loop: LoopPair) -> list
                 (body[n], loop.body[n]),
                 (inits[n], loop.inits[n]),
                 choices[n],
-                tried[n],
+                (guesses[n], tried[n]),
             )
             for n in wrong
         }
@@ -188,18 +188,23 @@ def _better(
     made: tuple[View, View],
     start: tuple[View, View],
     choices: list[_Guess],
-    tried: set[_Guess],
+    before: tuple[_Guess, set[_Guess]],
 ) -> _Guess | None:
     """A guess that agrees with what the body made, or may do so in the next turn.
 
-    `made` and `start` are what the loop has, and the source's.
+    `made` and `start` are what the loop has, and the source's; `before` the last guess,
+    and all that were tried.
     """
-    found = made[0]
+    found, (last, tried) = made[0], before
     left = [guess for guess in choices if guess not in tried]
     for guess in left:
         if guess.holds(machine, *made):
             return guess
     axes = {a for a in range(len(machine.sizes)) if depends_on(found.layout, a)}
+    more = replace(last, parts=tuple(sorted(axes - _axes(machine, last))))
+    fits = more not in tried and _in_one(machine, last, found)
+    if fits and more.holds(machine, *start):
+        return more
     for guess in left:
         if _axes(machine, guess) <= axes:
             return guess
@@ -208,6 +213,13 @@ def _better(
         if summed not in tried and summed.holds(machine, *start):
             return summed
     return left[0] if left else None
+
+
+def _in_one(machine: Machine, guess: _Guess, found: View) -> bool:
+    """Whether tiles, as guessed, lie in the dimensions that local ones are parts of."""
+    local = {dim for items in found.layout.local for dim in dims_held(items)}
+    held = [dims_held(found.layout.axes[axis]) for axis in _axes(machine, guess)]
+    return all(dims & local for dims in held)
 
 
 def _axes(machine: Machine, guess: _Guess) -> set[int]:
