@@ -258,7 +258,7 @@ class Partitioned:
         if self._running.verify == "off" or policy in self._checked:
             return
         found = self.proof(self.steps[-1].module_for(policy).text)
-        require_proof(found, self._running.strict)
+        require_proof(found, self.program.name, self._running.strict)
         self._checked.add(policy)
 
     def chakra(self) -> ChakraTraces:
