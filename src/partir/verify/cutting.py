@@ -24,6 +24,7 @@ from partir.verify.layout import Unreadable, View, size_of
 from partir.verify.lookups import masked_lookup
 from partir.verify.machine import Handler, Machine, handler
 from partir.verify.ordering import ordered
+from partir.verify.patches import patched, unread
 from partir.verify.rows import GARBAGE, Rows
 from partir.verify.slicing import dynamic_slice
 from partir.verify.spread import (
@@ -35,7 +36,7 @@ from partir.verify.spread import (
     shape_of,
     with_rows,
 )
-from partir.verify.updates import masked_row, replaced
+from partir.verify.updates import masked_row
 
 Attempt = Callable[[Machine, Op, tuple[View, ...]], View]
 
@@ -179,7 +180,18 @@ def _starts(machine: Machine, views: Sequence[View], rank: int) -> list[Rows | N
     return found
 
 
-@_rows_first("dynamic_slice", dynamic_slice)
+def _otherwise_slice(
+    machine: Machine, op: Op, views: tuple[View, ...]
+) -> Sequence[View]:
+    try:
+        return dynamic_slice(machine, op, views)
+    except Unreadable:
+        if machine.classes.source is None:
+            raise
+        return [unread(machine, op, views)]
+
+
+@_rows_first("dynamic_slice", _otherwise_slice)
 def _dynamic_slice(machine: Machine, op: Op, views: tuple[View, ...]) -> View:
     """Static where the start is a number, of a device or of all."""
     view, *starts = views
@@ -215,7 +227,7 @@ def _otherwise_update(
     classes = machine.classes
     if isinstance(found, Unreadable) or not classes.in_source(found[0].node):
         with contextlib.suppress(Unreadable):
-            return [replaced(machine, op)]
+            return [patched(machine, op)]
     if isinstance(found, Unreadable):
         raise found
     return found

@@ -80,7 +80,7 @@ def joined(
     classes = machine.classes
     pieces = [_along_one(classes, unsettled(classes, v), dim, at) for v, at in pieces]
     used = [n for n in range(len(pieces)) if (which == n).any()]
-    values = [n for n in used if not _are_numbers(machine, pieces[n].view)]
+    values = [n for n in used if not are_numbers(machine, pieces[n].view)]
     if not values:
         return _numbers(machine, pieces, which, used, dim, shape)
     if (alike := _all_alike([pieces[n].view for n in used], which, dim)) is not None:
@@ -141,7 +141,7 @@ def _forms(
         yield made
 
 
-def _are_numbers(machine: Machine, view: View) -> bool:
+def are_numbers(machine: Machine, view: View) -> bool:
     """Whether a value is a number at every place, or nothing."""
     term = machine.term(view)
     return not term.dims or (term.kind == JOINED and term.dims == (OPEN,))
@@ -351,7 +351,7 @@ def _along(machine: Machine, view: View, dim: int | None) -> int | None:
     """The dimension of a class that its rows are of; of numbers, that of themselves."""
     if is_number(machine, view):
         return None
-    if _are_numbers(machine, view):
+    if are_numbers(machine, view):
         return 0
     found, pinned = along(view.layout, dim), _pinned(view.layout)
     return pinned.pop() if found is None and len(pinned) == 1 else found

@@ -1,9 +1,8 @@
-"""One row of a tiled dimension, read or replaced at a place that is computed.
+"""One row of a tiled dimension, read at a place that is computed.
 
-*replaced*: each device writes a row of its tile, the new one if the place is in its
-tile, else the row that was there. *read*: each device reads a row of its tile, and puts
-nothing in its place if the place is not in its tile; summed over devices that is the
-row. Both are seen as look-ups are (`lookups.py`), for every place there is.
+Each device reads a row of its tile, and puts nothing in its place if the place is not
+in its tile; summed over devices that is the row. Seen as look-ups are (`lookups.py`),
+for every place there is.
 """
 
 from __future__ import annotations
@@ -14,9 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from partir.ir.core import Op
-from partir.ir.types import tensor
 from partir.verify.indices import plain_start
-from partir.verify.joins import moved
 from partir.verify.layout import Unreadable, View
 from partir.verify.lookups import domain, gathered, is_split, leaves, on_devices, part
 from partir.verify.machine import Machine
@@ -80,26 +77,6 @@ def _maker(machine: Machine, value: int, name: str) -> Op:
     if maker is None or machine.program.ops[maker].signature.name != name:
         raise Unreadable("a place that is not known")
     return machine.program.ops[maker]
-
-
-def replaced(machine: Machine, op: Op) -> View:
-    """``update(tile, select(is here, new, slice(tile, i)), i)``: a tile of all."""
-    size = op.signature.operands[1].shape
-    row = _row(machine, op, size, 2)
-    choice = _maker(machine, op.operands[1], "select")
-    before = _maker(machine, choice.operands[2], "dynamic_slice")
-    if before.operands != (op.operands[0], *op.operands[2:]):
-        raise Unreadable("a row that is not the one that was there")
-    mask, new = machine.read(choice.operands[:2])
-    shape = list(op.signature.results[0].shape)
-    tile, shape[row.dim] = shape[row.dim], machine.term(row.value).dims[row.of_class]
-    type_ = tensor(tuple(shape), op.signature.results[0].dtype)
-    for whole, index in _wholes(machine, row, mask):
-        equation = machine.equation(op.signature)
-        (made,) = machine.apply(equation, (whole, new, index), (type_,))
-        if machine.classes.in_source(made.node):
-            return moved(machine, made, row.dim, row.rows, tile)
-    raise Unreadable("a row that is not replaced as its tiles are")
 
 
 def masked_row(machine: Machine, views: tuple[View, ...], read: int) -> View:
