@@ -30,13 +30,13 @@ from partir.verify.blame import (
 )
 from partir.verify.classes import Classes
 from partir.verify.excerpt import excerpt
-from partir.verify.joins import moved
 from partir.verify.layout import Digit, DigitLayout, Unreadable, View, size_of
 from partir.verify.machine import Known, Machine, Unknown
 from partir.verify.merging import plain
 from partir.verify.spread import same
 from partir.verify.terms import ClassTerm
-from partir.verify.tiles import is_even, rows_of_tiles, shown_in_tiles, tile_shape
+from partir.verify.tiles import is_even, shown_in_tiles, tile_shape
+from partir.verify.uneven import uneven_tile
 
 _SHOWN = 5
 Tilings = Sequence[Sequence[Sequence[str]]]  # per value and dimension, its axes
@@ -223,25 +223,13 @@ def _tile(
                 return shown_in_tiles(known, type_.shape, _frozen(numbers), sizes)
             except Unreadable:  # several dimensions cut at other places
                 pass
-        return plain(machine.classes, _uneven(machine, known, numbers))
+        return plain(machine.classes, uneven_tile(machine, known, numbers))
     except Unreadable as error:
         return Unknown(None, str(error))
 
 
 def _frozen(numbers: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
     return tuple([tuple(axes) for axes in numbers])
-
-
-def _uneven(machine: Machine, whole: View, tiling: Sequence[Sequence[int]]) -> View:
-    """Tiles of which the last are short: what lies behind their end is not known."""
-    layout = whole.layout
-    view = View(whole.node, DigitLayout(layout.local, machine.alone, layout.tables))
-    for dim, axes in enumerate(tiling):
-        size = size_of(layout.local[dim])
-        if axes:
-            at = rows_of_tiles(size, axes, machine.sizes, dim, len(layout.local))
-            view = moved(machine, view, dim, at, at.shape[len(machine.sizes) + dim])
-    return view
 
 
 def _of_type(known: Known, local: TensorType, whole: TensorType) -> Known:
