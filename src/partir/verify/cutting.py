@@ -24,7 +24,7 @@ from partir.verify.layout import Unreadable, View, size_of
 from partir.verify.lookups import masked_lookup
 from partir.verify.machine import Handler, Machine, handler
 from partir.verify.ordering import ordered
-from partir.verify.patches import patched, unread
+from partir.verify.patches import patched
 from partir.verify.rows import GARBAGE, Rows
 from partir.verify.slicing import dynamic_slice
 from partir.verify.spread import (
@@ -36,6 +36,7 @@ from partir.verify.spread import (
     shape_of,
     with_rows,
 )
+from partir.verify.unread import unread
 from partir.verify.updates import masked_row
 
 Attempt = Callable[[Machine, Op, tuple[View, ...]], View]
@@ -186,8 +187,6 @@ def _otherwise_slice(
     try:
         return dynamic_slice(machine, op, views)
     except Unreadable:
-        if machine.classes.source is None:
-            raise
         return [unread(machine, op, views)]
 
 

@@ -9,6 +9,7 @@ are out of range.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
@@ -23,13 +24,16 @@ from partir.verify.concrete import RUN, TYPES, evaluated
 from partir.verify.index_cases import is_made_of, leaf_rows, reach
 from partir.verify.indices import plain_index
 from partir.verify.joins import moved
+from partir.verify.known_places import known_lookup
 from partir.verify.layout import Digit, DigitLayout, Unreadable, View, repeated
 from partir.verify.machine import Machine, handler
 from partir.verify.monoids import OPS, identity, monoid_of
 from partir.verify.rows import GARBAGE, Rows
-from partir.verify.spread import MOST, along, rows_of
+from partir.verify.spread import MOST, along, rows_of, tiled_along
 from partir.verify.sums import PART, is_zero, starts_reduction
 from partir.verify.terms import ClassTerm
+from partir.verify.unread import unread
+from partir.verify.wholes import whole_rows, whole_view
 
 _BACK = 16  # ops between indices and what they are made of
 
@@ -169,30 +173,74 @@ def masked_lookup(machine: Machine, views: tuple[View, ...], read: int) -> View:
         raise Unreadable("a choice that is not known")
     if not is_zero(machine.classes, other.node):
         raise Unreadable("a look-up with another number than zero beside it")
-    value, _ = machine.read(op.operands)
+    (value,) = machine.read(op.operands[:1])
     dim = _looked_in(op.signature, "dimension_numbers", "start_index_map")
-    of_class = along(value.layout, dim)
-    if of_class is None or ints(op.signature.attrs["slice_sizes"])[dim] != 1:
+    if ints(op.signature.attrs["slice_sizes"])[dim] != 1:
         raise Unreadable("a look-up that is not of single rows")
+    for of_class in tiled_along(value.layout, dim):
+        made = _looked_up(machine, op, mask, dim, of_class)
+        if made is not None:
+            return part(machine, *made, (chosen, mask))
+    raise Unreadable("a look-up that is not split as its tiles are")
+
+
+def _looked_up(
+    machine: Machine, op: Op, mask: View, dim: int, of_class: int
+) -> tuple[View, list[int]] | None:
+    """The look-up in the whole, and the axes that tile it, if the source has it."""
+    value, local = machine.read(op.operands)
     rows = rows_of(value.layout, of_class)
     axes = [a for a in range(len(machine.sizes)) if rows.shape[a] > 1]
-    count = machine.term(value).dims[of_class]
     tile = rows.reshape(*rows.shape[: len(machine.sizes)], -1)
+    if tile.shape[-1] != op.signature.operands[0].shape[dim]:
+        return None
     for leaf, index in leaves(machine, op.operands[1]):
-        local = machine.env[op.operands[1]]
-        assert isinstance(local, View)
         if not _is_in_place(machine.classes, op.signature, index, local, mask):
             continue
-        values = domain(count, machine, leaf, (mask, local), tile.shape[-1])
-        here = on_devices(machine, mask, leaf, values)
-        place = np.clip(on_devices(machine, local, leaf, values), 0, tile.shape[-1] - 1)
-        if is_split(machine, tile, here, place, np.clip(values, 0, count - 1), axes):
-            whole = gathered(machine, value, dim, of_class, count, axes)
-            equation = machine.equation(op.signature)
-            (made,) = machine.apply(equation, (whole, index), op.signature.results)
+        for whole in whole_rows(machine, op.kind, value, of_class):
+            if not is_read(machine, leaf, (mask, local), tile, whole, axes):
+                continue
+            read = whole_view(machine, value, dim, of_class, axes, whole)
+            equation = machine.equation(of_whole(op.signature, dim, whole.size))
+            given = (read, plain_index(machine, index))
+            (made,) = machine.apply(equation, given, op.signature.results)
             if machine.classes.in_source(made.node):
-                return part(machine, made, axes, (chosen, mask))
-    raise Unreadable("a look-up that is not split as its tiles are")
+                return made, axes
+    return None
+
+
+def is_read(
+    machine: Machine,
+    leaf: int,
+    made: tuple[View, View],
+    tile: Rows,
+    whole: Rows,
+    axes: Sequence[int],
+) -> bool:
+    """Whether each index is looked up on one device alone, and there at its row.
+
+    `made` says where an index is looked up, and at which place.
+    """
+    mask, local = made
+    length = tile.shape[-1]
+    try:
+        values = domain(whole.size, machine, leaf, made, length)
+        here = on_devices(machine, mask, leaf, values)
+        place = np.clip(on_devices(machine, local, leaf, values), 0, length - 1)
+    except Unreadable:
+        return False
+    wanted = whole[np.clip(values, 0, whole.size - 1)]
+    return is_split(machine, tile, here, place, wanted, axes)
+
+
+def of_whole(signature: Signature, dim: int, count: int) -> Signature:
+    """The same op on an operand that is whole along one dimension."""
+    first, *others = signature.operands
+    shape = [count if d == dim else n for d, n in enumerate(first.shape)]
+    operands = (tensor(tuple(shape), first.dtype), *others)
+    return Signature.of(
+        signature.kind, signature.attrs, operands, signature.results, signature.lambdas
+    )
 
 
 def _is_in_place(
@@ -203,7 +251,11 @@ def _is_in_place(
     numbers = fields(signature.attrs["dimension_numbers"])
     vector = numbers.get("index_vector_dim", (0,))[0]
     axes, offsets = len(index.layout.axes), numbers.get("offset_dims", ())
-    pairs = [(wanted, leaf_rows(classes, local, index.node))]
+    try:
+        made = [leaf_rows(classes, view, index.node) for view in (local, mask)]
+    except Unreadable:  # of something else
+        return False
+    pairs = [(wanted, made[0])]
     spread = []
     for rows in wanted:
         if vector < len(index.layout.local):
@@ -211,7 +263,7 @@ def _is_in_place(
         for dim in offsets:
             rows = np.expand_dims(rows, axes + dim)
         spread.append(rows)
-    pairs.append((spread, leaf_rows(classes, mask, index.node)))
+    pairs.append((spread, made[1]))
     return all(
         bool((one == other).all())
         for have, want in pairs
@@ -239,27 +291,10 @@ def is_split(
     return bool(once.all() and (right | ~here.astype(bool)).all())
 
 
-def gathered(
-    machine: Machine,
-    value: View,
-    dim: int,
-    of_class: int,
-    count: int,
-    axes: Sequence[int],
-) -> View:
-    """A value whole along one dimension."""
-    local, held = list(value.layout.local), list(value.layout.axes)
-    local[dim] = (Digit(of_class, 1, count),)
-    for axis in axes:
-        if any(digit.dim not in (of_class, -1) for digit in held[axis]):
-            raise Unreadable("an axis of several dimensions")
-        held[axis] = repeated(machine.sizes[axis])
-    tables = tuple(item for item in value.layout.tables if item[0] != of_class)
-    return View(value.node, DigitLayout(tuple(local), tuple(held), tables))
-
-
 def part(machine: Machine, made: View, axes: Sequence[int], tag: Hashable) -> View:
     """What each device has of a sum over axes: `tag` tells the way it is split."""
+    if not axes:
+        return made
     term, count = machine.term(made), len(axes)
     sizes = tuple(machine.sizes[axis] for axis in axes)
     attrs = ("sum", made.node, count, tag)
@@ -280,8 +315,14 @@ def part(machine: Machine, made: View, axes: Sequence[int], tag: Hashable) -> Vi
 
 @handler("gather")
 def _gather(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]:
+    """At known places, rows; else as its equation says, or once it is masked."""
+    with contextlib.suppress(Unreadable):
+        return [known_lookup(machine, op, views)]
     value, index = views
-    return machine.by_equation(op, (value, plain_index(machine, index)))
+    try:
+        return machine.by_equation(op, (value, plain_index(machine, index)))
+    except Unreadable:
+        return [unread(machine, op, views)]
 
 
 @handler("scatter")
@@ -441,7 +482,7 @@ def _widened(
     """What is scattered into, whole along one dimension."""
     of_class = along(base.layout, dim)
     if of_class is not None:
-        return gathered(machine, base, dim, of_class, count, axes)
+        return whole_view(machine, base, dim, of_class, axes, np.arange(count))
     local = list(base.layout.local)
     local[dim] = repeated(count)
     return View(base.node, base.layout.with_local(local))

@@ -23,14 +23,14 @@ from partir.verify.concrete import number_class, numbers
 from partir.verify.index_cases import is_made_of, leaf_rows
 from partir.verify.indices import plain_start
 from partir.verify.joins import are_numbers, moved
-from partir.verify.layout import Digit, DigitLayout, Unreadable, View, repeated, size_of
-from partir.verify.lookups import domain, gathered, leaves, on_devices
+from partir.verify.layout import DigitLayout, Unreadable, View, repeated, size_of
+from partir.verify.lookups import domain, leaves, on_devices
 from partir.verify.machine import Machine
 from partir.verify.rows import GARBAGE, Rows, fill
-from partir.verify.spread import along, rows_of, with_rows
-from partir.verify.terms import ClassTerm
+from partir.verify.spread import along, rows_of
+from partir.verify.wholes import whole_rows, whole_view
 
-UPDATE, UNREAD = "stablehlo.dynamic_update_slice", "unread"
+UPDATE = "stablehlo.dynamic_update_slice"
 
 
 class _Cut(NamedTuple):
@@ -124,30 +124,6 @@ def _keeps(machine: Machine, op: Op, choice: Op) -> bool:
     return before.operands == (op.operands[0], *op.operands[2:])
 
 
-def unread(machine: Machine, op: Op, views: Sequence[View]) -> View:
-    """A slice that can't be read, as what it is: the same op's, of the same values."""
-    if not views[0].layout.tables:
-        raise Unreadable("a slice at a place that is not known")
-    (type_,), count = op.signature.results, len(machine.sizes)
-    sizes = (*machine.sizes, *type_.shape)
-    kept = [n for n, size in enumerate(sizes) if size > 1]
-    term = ClassTerm(
-        UNREAD,
-        (op.results, tuple(views)),
-        (),
-        (),
-        (),
-        new=tuple(sizes[n] for n in kept),
-        dtype=type_.dtype,
-    )
-    held = [
-        (Digit(kept.index(n), 1, size),) if size > 1 else ()
-        for n, size in enumerate(sizes)
-    ]
-    layout = DigitLayout(tuple(held[count:]), tuple(held[:count]))
-    return View(machine.classes.of(term), layout)
-
-
 def _maker(machine: Machine, value: int) -> Op | None:
     maker = machine.program.producers.get(value)
     return None if maker is None else machine.program.ops[maker]
@@ -182,7 +158,7 @@ def _cuts(machine: Machine, op: Op, base: View, dim: int) -> Iterator[_Cut]:
     rows = np.broadcast_to(rows, shape)
     start = op.operands[2 + dim]
     if of_class is not None and not are_numbers(machine, base):
-        for whole in _wholes(machine, base, of_class):
+        for whole in whole_rows(machine, UPDATE, base, of_class):
             if whole.size > size:
                 yield _Cut(dim, None, of_class, rows, whole, size, start)
         return
@@ -200,18 +176,6 @@ def _equal_rows(machine: Machine, numbers_: bool) -> list[tuple[int | None, int]
         known = machine.classes.terms
         return sorted((node, size) for node, size in found if not known[node].dims)
     return [(None, size) for size in sorted({size for _, size in found})]
-
-
-def _wholes(machine: Machine, base: View, of_class: int) -> Iterator[Rows]:
-    """Rows of a dimension that the source replaces a part of."""
-    terms = [machine.classes.terms[n] for n in machine.classes.nodes_of(UPDATE)]
-    count = machine.term(base).dims[of_class]
-    if count > 0:
-        yield np.arange(count)
-    own = [term for term in terms if term.refs[0].node == base.node]
-    items = {item for term in own for held in term.specials for item in held}
-    for item in sorted(i for i in items if isinstance(i, tuple) and i[0] == "rows"):
-        yield np.frombuffer(item[1], np.int64)  # type: ignore[call-overload]
 
 
 def _starts(
@@ -369,10 +333,4 @@ def _whole(machine: Machine, base: View, cut: _Cut) -> View:
         return View(cut.node, DigitLayout(tuple(local), machine.alone))
     axes = range(len(machine.sizes))
     tiled = [a for a in axes if (cut.rows != cut.rows.take([0], a)).any()]
-    whole = gathered(machine, base, cut.dim, cut.of_class, cut.total, tiled)
-    wide = [1] * (len(axes) + len(local))
-    wide[len(axes) + cut.dim] = cut.total
-    own = machine.term(base).dims[cut.of_class]
-    return View(
-        base.node, with_rows(whole.layout, cut.of_class, cut.whole.reshape(wide), own)
-    )
+    return whole_view(machine, base, cut.dim, cut.of_class, tiled, cut.whole)

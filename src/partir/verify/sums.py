@@ -126,9 +126,16 @@ def _of_term(classes: Classes, term: ClassTerm, what: Reduction) -> Made:
         return direct
     if what.moves and (direct is None or what.monoid == "sum"):
         pushed = _push(classes, term, what)
-        if pushed is not None and (direct is None or in_source(classes, pushed)):
+        if pushed and (direct is None or _is_better(classes, pushed, term)):
             return pushed
     return direct or _plain(classes, term, what)
+
+
+def _is_better(classes: Classes, made: Made, term: ClassTerm) -> bool:
+    """Whether the source has a class, or it reads no parts any more, as `term` does."""
+    after, before = (t.refs for t in (classes.terms[made.node], term))
+    kinds = [{classes.terms[r.node].kind for r in refs} for refs in (after, before)]
+    return in_source(classes, made) or (PART in kinds[1] and PART not in kinds[0])
 
 
 def _inside_pins(classes: Classes, term: ClassTerm, what: Reduction) -> Made:
@@ -195,8 +202,7 @@ def _rows_in_source(classes: Classes, made: Made) -> bool:
     node = made.node
     while classes.terms[node].kind in (AT, PICKED):
         node = classes.terms[node].refs[0].node
-    found = classes.source is not None and in_source(classes, made._replace(node=node))
-    return found
+    return classes.source is not None and in_source(classes, made._replace(node=node))
 
 
 def is_zero(classes: Classes, node: int) -> bool:
