@@ -125,7 +125,7 @@ def _all_alike(views: Sequence[View], which: Rows, dim: int | None) -> View | No
         return None
     if dim is not None and any(dims_held(v.layout.local[dim]) for v in views):
         return None
-    plain = {_stripped(view.layout, None, dim) for view in views}
+    plain = {without_dim(view.layout, None, dim) for view in views}
     return first if len(plain) == 1 else None
 
 
@@ -200,12 +200,12 @@ def _alike(view: View, other: View, of_class: int, dim: int | None) -> bool:
     """Whether two values differ at most in their rows of one dimension."""
     if view.node != other.node:
         return False
-    return view.layout == other.layout or _stripped(
+    return view.layout == other.layout or without_dim(
         view.layout, of_class, dim
-    ) == _stripped(other.layout, of_class, dim)
+    ) == without_dim(other.layout, of_class, dim)
 
 
-def _stripped(
+def without_dim(
     layout: DigitLayout, of_class: int | None, dim: int | None
 ) -> DigitLayout:
     """A layout without one dimension of its class."""
@@ -319,7 +319,7 @@ def _of_several(
             machine.classes.joined.setdefault(piece.view.node, set()).add(own)
     rank = len(shape) - len(chosen[0].view.layout.axes)
     stripped = [
-        _spread(_stripped(_wide(machine, p.view, shape), k, dim), dim, shape)
+        _spread(without_dim(_wide(machine, p.view, shape), k, dim), dim, shape)
         for p, k in zip(chosen, of_class, strict=True)
     ]
     labels = tuple(range(rank))
@@ -435,7 +435,7 @@ def _unwrapped(
     tables.pop(0, None)
     if any(d not in places or places[d][1] != 1 for d in tables):
         return view
-    base = _stripped(view.layout, 0, None)
+    base = without_dim(view.layout, 0, None)
 
     def renamed(items: Digits) -> Digits:
         return digits(
