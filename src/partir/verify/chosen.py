@@ -36,8 +36,7 @@ class _Moved(NamedTuple):
 
     dim: int
     window: WindowFacts
-    of_value: int
-    of_given: int
+    dims: tuple[int, int]  # of the value's class, and of what is given
 
     @property
     def variable(self) -> Variable:
@@ -60,8 +59,7 @@ def pool_gradient(
             value, given = (along_one(machine.classes, v, dim) for v in (value, given))
     for dim, window in windows:
         if window != WindowFacts(1):
-            of_value, of_given = (_own(view, dim) for view in (value, given))
-            moved.append(_Moved(dim, window, of_value, of_given))
+            moved.append(_Moved(dim, window, (_own(value, dim), _own(given, dim))))
     bags = {
         one.variable: _bags(machine.classes, monoid, one, value, given) for one in moved
     }
@@ -96,8 +94,8 @@ def _bags(
     """The row of the result at each place of each device, along one dimension."""
     size, stride = moved.window.size, moved.window.stride
     place = len(value.layout.axes) + moved.dim
-    shown = np.moveaxis(rows_of(value.layout, moved.of_value), place, -1)
-    handed = np.moveaxis(rows_of(given.layout, moved.of_given), place, -1)
+    shown = np.moveaxis(rows_of(value.layout, moved.dims[0]), place, -1)
+    handed = np.moveaxis(rows_of(given.layout, moved.dims[1]), place, -1)
     axes = np.broadcast_shapes(shown.shape[:-1], handed.shape[:-1])
     shown, handed = (
         np.broadcast_to(x, (*axes, x.shape[-1])).reshape(-1, x.shape[-1])
@@ -130,17 +128,19 @@ def _made(
     classes, shape = machine.classes, signature.results[0].shape
     labels = tuple(range(len(shape)))
     layouts = [
-        _without(view.layout, [(one.dim, one[place]) for one in moved], shape)
-        for view, place in zip(views, (2, 3), strict=True)
+        _without(view.layout, [(one.dim, one.dims[place]) for one in moved], shape)
+        for view, place in zip(views, (0, 1), strict=True)
     ]
     aligned = Alignment(Equation(signature.kind, (labels,) * 2, (labels,)), layouts)
     parts = components(layouts, aligned.refs, aligned.use)
     refs, use = tied(aligned.refs, aligned.use, parts, [part.size for part in parts])
     refs = [
         _with(
-            dims, len(machine.term(view).dims), {one[n]: one.variable for one in moved}
+            dims,
+            len(machine.term(view).dims),
+            {one.dims[n]: one.variable for one in moved},
         )
-        for dims, view, n in zip(refs, views, (2, 3), strict=True)
+        for dims, view, n in zip(refs, views, (0, 1), strict=True)
     ]
     sizes = {**use.sizes, **dict.fromkeys(bags, BAG)}
     made = numbered(refs, Use(sizes, {**use.roles, **dict.fromkeys(bags, FREE)}))
