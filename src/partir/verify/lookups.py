@@ -19,10 +19,11 @@ from partir.ir.core import Op, Signature
 from partir.ir.types import tensor
 from partir.verify.align import Equation
 from partir.verify.classes import Classes
-from partir.verify.concrete import RUN, TYPES, evaluated
-from partir.verify.index_cases import is_made_of, leaf_rows, reach
+from partir.verify.concrete import TYPES, evaluated
+from partir.verify.index_cases import function, leaf_rows, reach
 from partir.verify.indices import plain_index
 from partir.verify.joins import moved
+from partir.verify.largest import places_in_whole
 from partir.verify.layout import Digit, DigitLayout, Unreadable, View, repeated
 from partir.verify.machine import Machine, handler
 from partir.verify.monoids import OPS, identity, monoid_of
@@ -32,45 +33,6 @@ from partir.verify.sums import PART, is_zero, starts_reduction
 from partir.verify.terms import ClassTerm
 
 _BACK = 16  # ops between indices and what they are made of
-
-
-def function(classes: Classes, node: int, leaf: int, values: Rows) -> np.ndarray | None:
-    """A class along its dimensions, for each value that another one, `leaf`, has.
-
-    Of size one along dimensions that nothing depends on.
-    """
-    term = classes.terms[node]
-    if node == leaf:
-        own: np.ndarray = values.astype(TYPES[term.dtype])
-        return own.reshape(-1, *(1 for _ in term.dims))
-    known = evaluated(classes, node)
-    if known is not None and not is_made_of(classes, node, leaf):
-        return known[None]
-    run, dtype = RUN.get(term.kind.removeprefix("stablehlo.")), TYPES.get(term.dtype)
-    if run is None or dtype is None or term.new:
-        return None
-    operands = []
-    for ref in term.refs:
-        found = function(classes, ref.node, leaf, values)
-        if found is None:
-            return None
-        operands.append(_over(found, ref.dims, term.sizes))
-    with np.errstate(all="ignore"):
-        made = run(term.attrs, *operands)
-    return None if made is None else np.asarray(made).astype(dtype)
-
-
-def _over(
-    found: np.ndarray, dims: Sequence[tuple[int, ...]], sizes: tuple[int, ...]
-) -> np.ndarray:
-    """The same over the variables of a term that reads it."""
-    variables = [v for n, dim in enumerate(dims) if found.shape[n + 1] > 1 for v in dim]
-    apart = found.reshape(-1, *(sizes[v] for v in variables))
-    order = sorted(range(len(variables)), key=lambda place: variables[place])
-    turned = apart.transpose(0, *(place + 1 for place in order))
-    return turned.reshape(
-        -1, *(n if v in variables else 1 for v, n in enumerate(sizes))
-    )
 
 
 def on_devices(machine: Machine, view: View, leaf: int, values: Rows) -> np.ndarray:
@@ -281,6 +243,9 @@ def part(machine: Machine, made: View, axes: Sequence[int], tag: Hashable) -> Vi
 @handler("gather")
 def _gather(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]:
     value, index = views
+    places = places_in_whole(machine, op, value, index)
+    if places is not None:
+        return [places]
     return machine.by_equation(op, (value, plain_index(machine, index)))
 
 

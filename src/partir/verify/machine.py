@@ -93,6 +93,7 @@ class Machine:
     env: dict[int, Known] = field(default_factory=dict)
     reductions: dict[Any, tuple[int, DigitLayout]] = field(default_factory=dict)
     bound: dict[Any, tuple[int, DigitLayout]] = field(default_factory=dict)
+    largest: dict[int, Any] = field(default_factory=dict)  # of tiles, by class
     _plans: dict[Any, Plan] = field(default_factory=dict)
     _moved: dict[tuple[Signature, DigitLayout], DigitLayout] = field(
         default_factory=dict
