@@ -8,7 +8,7 @@ are in their tile, and where that begins.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -180,7 +180,7 @@ def _numbers(classes: Classes, value: View, leaf: int, places: Rows) -> np.ndarr
         index.append(rows)
     if not index:
         return made.reshape(-1, *(1,) * rank)
-    shown = np.broadcast_arrays(*index)
+    shown: list[Any] = [*np.broadcast_arrays(*index)]
     if shown[0].size * len(places) > MOST:
         raise Unreadable("a dimension of too many places to look up in")
     return np.asarray(made[(slice(None), *shown)]).astype(np.int64)
