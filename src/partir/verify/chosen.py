@@ -19,7 +19,6 @@ from partir.ir.core import Signature
 from partir.verify.align import Alignment, Equation
 from partir.verify.classes import Classes
 from partir.verify.components import components, show, tied
-from partir.verify.joins import without_dim
 from partir.verify.layout import DigitLayout, Unreadable, View, repeated
 from partir.verify.machine import Machine
 from partir.verify.merging import along_one
@@ -28,6 +27,7 @@ from partir.verify.rows import BAG, DROPPED, GARBAGE, Rows, RowTable, filled
 from partir.verify.spread import along, narrowed, rebuilt, rows_of, shape_of
 from partir.verify.sums import counts_nothing
 from partir.verify.terms import FREE, ClassTerm, Dims, Ref, Use, Variable, numbered
+from partir.verify.unjoined import without_dim
 from partir.verify.windows import WindowFacts, reduce_windows
 
 
