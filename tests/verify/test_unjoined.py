@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ import pytest
 from jax import Array, lax
 
 import partir
-from tests.verify.modules import Case, function, is_proved, permute
+from tests.verify.modules import Case, constant, function, is_proved, permute
 
 B = (("B",),)
 
@@ -72,6 +72,18 @@ def spread(name: str, operand: str, rows: int) -> str:
     return f"%{name} = stablehlo.broadcast_in_dim %{operand}, dims = [] : {types}"
 
 
+def known(low: list[list[int]], high: list[list[int]]) -> Case:
+    """The same with limits that are numbers."""
+    given = received(low, high)
+    arguments = ", %a: tensor<f64>, %b: tensor<f64>"
+    numbers = "\n".join(constant(*of, "f64") for of in (("a", "0.5"), ("b", "1.5")))
+    source, local = (
+        text.replace(arguments, "").replace("{\n", f"{{\n{numbers}\n", 1)
+        for text in (given.source, given.local)
+    )
+    return Case(source, local, [B], B)
+
+
 def received(low: list[list[int]], high: list[list[int]]) -> Case:
     """Limits of all rows, sent from device to device: on all of them, or on some."""
     source = function(
@@ -94,10 +106,13 @@ def received(low: list[list[int]], high: list[list[int]]) -> Case:
 
 
 @pytest.mark.usefixtures("x64")
-def test_what_a_device_did_not_receive_counts_nowhere() -> None:
+@pytest.mark.parametrize("case", [received, known])
+def test_what_a_device_did_not_receive_counts_nowhere(
+    case: Callable[[list[list[int]], list[list[int]]], Case],
+) -> None:
     swapped = [[0, 1], [1, 0]]
-    assert is_proved(received(swapped, swapped))
-    assert not is_proved(received(swapped, [[1, 0]]))
-    assert not is_proved(received([[0, 1]], swapped))
-    assert not is_proved(received([[0, 1]], [[1, 0]]))
-    assert not is_proved(received([[0, 1]], [[0, 1]]))
+    assert is_proved(case(swapped, swapped))
+    assert not is_proved(case(swapped, [[1, 0]]))
+    assert not is_proved(case([[0, 1]], swapped))
+    assert not is_proved(case([[0, 1]], [[1, 0]]))
+    assert not is_proved(case([[0, 1]], [[0, 1]]))

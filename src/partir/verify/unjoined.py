@@ -70,9 +70,7 @@ def _of_one(classes: Classes, view: View) -> View:
     if not valid.size:
         codes = np.unique(rows[rows != GARBAGE])
         if codes.size == 1 and not has_garbage(view.layout):
-            local = tuple(repeated(size_of(held)) for held in view.layout.local)
-            axes = tuple(repeated(size_of(held)) for held in view.layout.axes)
-            return View(filled(int(codes[0])), DigitLayout(local, axes))
+            return _everywhere(view.layout, int(codes[0]))
         return view
     keys = {made.class_of(int(row)) for row in np.unique(valid)}
     if len(keys) > 1 or len(valid) < rows[rows != GARBAGE].size:
@@ -81,6 +79,13 @@ def _of_one(classes: Classes, view: View) -> View:
     if of_class < 0 and (rows == GARBAGE).any():
         return view  # without rows of its own, no place could say what is not known
     return _unwrapped(classes, view, node, of_class, flat, rows)
+
+
+def _everywhere(layout: DigitLayout, code: int) -> View:
+    """One number at all places."""
+    local = tuple(repeated(size_of(held)) for held in layout.local)
+    axes = tuple(repeated(size_of(held)) for held in layout.axes)
+    return View(filled(code), DigitLayout(local, axes))
 
 
 def _unwrapped(
@@ -170,6 +175,10 @@ def _but_for_garbage(classes: Classes, view: View) -> tuple[View, Rows] | None:
         return None
     rows = rows_of(plain.layout, 0)
     absent, valid = rows == GARBAGE, rows[rows >= FIRST_MADE]
+    numbers = np.unique(rows[rows < GARBAGE])
+    elsewhere = has_garbage(without_dim(plain.layout, 0, None))
+    if numbers.size == 1 and not valid.size and absent.any() and not elsewhere:
+        return _everywhere(plain.layout, int(numbers[0])), absent
     keys = {classes.rows.class_of(int(row)) for row in np.unique(valid)}
     if len(keys) != 1 or valid.size + absent.sum() < rows.size or not absent.any():
         return None
