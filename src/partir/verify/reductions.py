@@ -19,13 +19,13 @@ from partir.verify.machine import Machine, handler
 from partir.verify.monoids import OPS, keeps_type, monoid_of
 from partir.verify.pairs import reduced_again
 from partir.verify.pins import settled
+from partir.verify.reduction import Reduction
 from partir.verify.rows import FIRST_MADE, RowTable
 from partir.verify.spread import dims_held, rows_of, shape_of
 from partir.verify.sums import (
     BINDING,
     LOOKED_INTO,
     REDUCE,
-    Reduction,
     reduce,
     repeated_often,
     starts_reduction,
