@@ -24,9 +24,18 @@ from partir.verify.index_cases import function, leaf_rows, reach
 from partir.verify.indices import plain_index
 from partir.verify.joins import moved
 from partir.verify.largest import places_in_whole
-from partir.verify.layout import Digit, DigitLayout, Unreadable, View, repeated
+from partir.verify.layout import (
+    Digit,
+    DigitLayout,
+    Unreadable,
+    View,
+    depends_on,
+    repeated,
+    size_of,
+)
 from partir.verify.machine import Machine, handler
 from partir.verify.monoids import OPS, identity, monoid_of
+from partir.verify.reductions import reduced_over_axes
 from partir.verify.rows import GARBAGE, Rows
 from partir.verify.spread import MOST, along, rows_of
 from partir.verify.sums import PART, is_zero, starts_reduction
@@ -317,7 +326,7 @@ def _in_tiles(machine: Machine, op: Op, base: View, index: View, update: View) -
             (made,) = machine.apply(
                 equation, (into, plain_index(machine, whole), update), types
             )
-            if machine.classes.in_source(made.node):
+            if _has(machine, signature, made):
                 wide = [1] * (len(machine.sizes) + len(shape))
                 wide[: len(machine.sizes)] = at.shape
                 place = [1] * len(wide)
@@ -327,6 +336,22 @@ def _in_tiles(machine: Machine, op: Op, base: View, index: View, update: View) -
                     machine, made, dim, np.where(first < count, first, GARBAGE), rows
                 )
     raise Unreadable("a scatter that is not split as its tiles are")
+
+
+def _has(machine: Machine, signature: Signature, made: View) -> bool:
+    """Whether the source has a scatter, or what parts of it on devices add up to."""
+    if machine.classes.in_source(made.node):
+        return True
+    monoid = monoid_of(signature.lambdas[0])
+    axes = [a for a in range(len(machine.sizes)) if depends_on(made.layout, a)]
+    if monoid is None or not axes:
+        return False
+    shape = [size_of(items) for items in made.layout.local]
+    try:
+        whole = reduced_over_axes(machine, monoid, made, axes, shape)
+    except Unreadable:
+        return False
+    return machine.classes.in_source(whole.node)
 
 
 def _sizes(machine: Machine, leaf: int, update: int) -> Iterator[int]:
