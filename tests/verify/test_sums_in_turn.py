@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -92,3 +94,38 @@ def test_gradients_of_windows_are_summed_together() -> None:
         before, found, after = text.rpartition(right)
         assert found
         assert p.proof(before + wrong + after).not_proved
+
+
+def two_kernels(x: Array, w: Array) -> Array:
+    """Gradients of kernels that are apart in one tensor, summed over devices."""
+
+    def loss(w: Array) -> Array:
+        made = x
+        for number in range(2):
+            made = jnp.tanh(
+                lax.conv_general_dilated(
+                    made,
+                    w[number],
+                    (1,),
+                    "SAME",
+                    rhs_dilation=(number + 1,),
+                    dimension_numbers=("NHC", "HIO", "NHC"),
+                )
+            )
+        return jnp.sum(jnp.sin(made))
+
+    found: Array = jax.grad(loss)(w)
+    return found
+
+
+def test_what_is_side_by_side_is_summed_together() -> None:
+    args = [jax.ShapeDtypeStruct(s, "float32") for s in ((1, 16, 2), (2, 3, 2, 2))]
+    rows = partir.ManualPartition({"x": 1}, axis="B")
+    p = partir.partition(two_kernels, {"B": 4}, [rows], args=args)
+    assert p.collectives["all_reduce"] == 1
+    assert not p.proof().not_proved
+    text = p.stablehlo()
+    made = [*re.finditer(r'lo.concatenate"\((%\w+), (%\w+)\)', text)][-1]
+    first, second = made.span(1), made.span(2)
+    turned = text[: first[0]] + made[2] + ", " + made[1] + text[second[1] :]
+    assert p.proof(turned).not_proved

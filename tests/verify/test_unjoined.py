@@ -10,6 +10,7 @@ import pytest
 from jax import Array, lax
 
 import partir
+from partir.mesh import Mesh
 from tests.verify.modules import Case, constant, function, is_proved, permute
 
 B = (("B",),)
@@ -116,3 +117,44 @@ def test_what_a_device_did_not_receive_counts_nowhere(
     assert not is_proved(case([[0, 1]], swapped))
     assert not is_proved(case([[0, 1]], [[1, 0]]))
     assert not is_proved(case([[0, 1]], [[0, 1]]))
+
+
+def written(base: str, part: str, start: int, whole: str) -> str:
+    types = f"tensor<{whole}>, tensor<1x2x3xf64>, tensor<i32>, tensor<i32>, tensor<i32>"
+    return (
+        constant("n", start, "i32")
+        + "\n  "
+        + constant("o", 0, "i32")
+        + f"\n  %r = stablehlo.dynamic_update_slice %{base}, %{part}, %n, %o, %o"
+        f" : ({types}) -> tensor<{whole}>"
+    )
+
+
+def in_front(start: int, low: int) -> Case:
+    """A row that all of a batch share, before others: put there, or written there."""
+    given, whole, row = {"x": "7x2x3xf64", "a": "3xf64"}, "8x2x3xf64", "1x2x3xf64"
+    spread = (
+        f"%b = stablehlo.broadcast_in_dim %a, dims = [2] : (tensor<3xf64>) -> "
+        f"tensor<{row}>"
+    )
+    both = f"(tensor<{row}>, tensor<7x2x3xf64>) -> tensor<{whole}>"
+    source = function(
+        given, whole, spread, f"%r = stablehlo.concatenate %b, %x, dim = 0 : {both}"
+    )
+    local = function(
+        given,
+        whole,
+        spread,
+        constant("z", "0.0", "f64"),
+        f"%p = stablehlo.pad %x, %z, low = [{low}, 0, 0], high = [{1 - low}, 0, 0], "
+        f"interior = [0, 0, 0] : (tensor<7x2x3xf64>, tensor<f64>) -> tensor<{whole}>",
+        written("p", "b", start, whole),
+    )
+    return Case(source, local, [(), ()], mesh=Mesh({"B": 1}))
+
+
+@pytest.mark.usefixtures("x64")
+def test_rows_are_put_together_in_any_order() -> None:
+    assert is_proved(in_front(0, 1))
+    assert not is_proved(in_front(1, 1))
+    assert not is_proved(in_front(0, 0))

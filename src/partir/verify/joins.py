@@ -288,7 +288,8 @@ def _of_several(
     dim: int | None,
     shape: Sequence[int],
 ) -> View:
-    """Rows of different classes."""
+    """Rows of different classes: in what order these come does not matter."""
+    used = sorted(used, key=lambda number: pieces[number].view.node)
     chosen = [pieces[n] for n in used]
     of_class = [_along(machine, piece.view, dim) for piece in chosen]
     if machine.classes.source is None:
