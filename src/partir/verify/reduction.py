@@ -9,7 +9,7 @@ import numpy as np
 
 from partir.verify.classes import NO_ROWS, Classes, Made
 from partir.verify.mentions import SplitDims, split_dims
-from partir.verify.rows import DROPPED, GARBAGE, OPEN, Rows
+from partir.verify.rows import DROPPED, FIRST_MADE, GARBAGE, OPEN, Rows
 from partir.verify.terms import BOUND, FREE, Dims, Use, Variable, where_of
 
 
@@ -81,3 +81,55 @@ def use_within(what: Reduction, own: Use) -> Use:
     sizes = {**what.sizes, **own.sizes}
     roles = {v: BOUND if v in what.bound else FREE for v in what.sizes}
     return Use(sizes, {**roles, **own.roles}, own.specials)
+
+
+RowsOfBags = tuple[
+    Sequence[tuple[int, Dims]], Use, Mapping[Variable, Rows]
+]  # what is read, over which variables, and the bags that some of these stand for
+
+
+def in_digits(classes: Classes, of: RowsOfBags) -> RowsOfBags | None:
+    """Bags that are all rows with one digit of their number, as this digit.
+
+    The other digit is bound: every n-th row from a first one on, or n in a row.
+    """
+    refs, use, bags = of
+    sizes, roles, rows = dict(use.sizes), dict(use.roles), dict(bags)
+    dims = [list(held) for _, held in refs]
+    for variable, numbers in bags.items():
+        size = size_within(classes, refs, variable)
+        found = _digit(classes, numbers, size)
+        if found is None:
+            return None
+        digit, count, minor = found
+        bound = ("bound", variable)
+        pair = (bound, variable) if minor else (variable, bound)
+        for held in dims:
+            held[:] = [pair if dim == (variable,) else dim for dim in held]
+        if any(variable in dim and dim != pair for held in dims for dim in held):
+            return None
+        sizes[variable], roles[variable] = size // count, FREE
+        sizes[bound], roles[bound] = count, BOUND
+        rows[variable] = digit
+    made = [(node, tuple(held)) for (node, _), held in zip(refs, dims, strict=True)]
+    return made, Use(sizes, roles, use.specials), rows
+
+
+def _digit(classes: Classes, bags: Rows, size: int) -> tuple[Rows, int, bool] | None:
+    """The digit that tells bags apart, how many rows each has, and if it is minor."""
+    if (bags < FIRST_MADE).any():
+        return None
+    members = [classes.rows.bag(int(bag)) for bag in bags.reshape(-1)]
+    count = members[0].size
+    if any(one.size != count for one in members) or count < 2:
+        return None
+    every = np.stack(members)
+    if size < 1 or size % count or (every < 0).any() or (every >= size).any():
+        return None
+    number = every[:, 0]
+    steps = np.arange(count)
+    if np.array_equal(number[:, None] + size // count * steps, every):
+        return number.reshape(bags.shape), count, True
+    if np.array_equal((number // count * count)[:, None] + steps, every):
+        return (number // count).reshape(bags.shape), count, False
+    return None

@@ -22,6 +22,8 @@ from partir.verify.picks import PICKED, pick, picked_rows
 from partir.verify.pins import AT, settled_rows
 from partir.verify.reduction import (
     Reduction,
+    RowsOfBags,
+    in_digits,
     rows_inside,
     single,
     size_within,
@@ -319,8 +321,27 @@ def _bind(classes: Classes, term: ClassTerm, what: Reduction) -> Made | None:
     refs, own = inside(term, what.dims, (what.node, "inside"))
     use, rows = _closed(classes, what, use_within(what, own), refs)
     commutes = term.kind == "stablehlo.dot_general"
-    made = classes.make(term, refs, use, what.dims[free:], commutes)
-    return made._replace(rows=rows)
+    return _made(classes, term, (refs, use, rows), what.dims[free:], commutes)
+
+
+def _made(
+    classes: Classes,
+    like: ClassTerm,
+    of: RowsOfBags,
+    new: Dims = (),
+    commutes: bool = False,
+) -> Made:
+    """A class that binds some rows: as bags, or as digits if the source has that."""
+    refs, use, rows = of
+    made = classes.make(like, refs, use, new, commutes)._replace(rows=rows)
+    if not rows or in_source(classes, made):
+        return made
+    apart = in_digits(classes, of)
+    if apart is None:
+        return made
+    found = classes.make(like, apart[0], apart[1], new, commutes)
+    found = found._replace(rows=apart[2])
+    return found if in_source(classes, found) else made
 
 
 def _binds(classes: Classes, term: ClassTerm, monoid: str) -> bool:
@@ -354,7 +375,7 @@ def _plain(classes: Classes, term: ClassTerm, what: Reduction) -> Made:
     use = use_within(what, Use({}, {}))
     read = {v: max(size, OPEN) for v, size in use.sizes.items()}  # bags as they are
     use, rows = _closed(classes, what, use._replace(sizes=read), refs)
-    return classes.make(like, refs, use)._replace(rows=rows)
+    return _made(classes, like, (refs, use, rows))
 
 
 def _push(classes: Classes, term: ClassTerm, what: Reduction) -> Made | None:
