@@ -1,14 +1,13 @@
-"""Look-ups in a tiled dimension: each device gives, or takes, what its tile has.
+"""Look-ups in a tiled dimension: each device gives what its tile has.
 
-*looked up*: device a reads ``x[i]`` where index i is in its tile, and puts nothing in
-all other places; summed over devices that is ``x[i]``. *scattered*: an index that is
-not in a tile is out of range there, and leaves the tile as it is. Whether indices are
-shifted and masked so is seen by computing both for every index there is, and some that
-are out of range.
+Device a reads ``x[i]`` where index i is in its tile, and puts nothing in all other
+places; summed over devices that is ``x[i]``. Whether indices are shifted and masked so
+is seen by computing both for every index there is, and some that are out of range.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
@@ -16,29 +15,22 @@ import numpy as np
 
 from partir.ir.attributes import fields, ints
 from partir.ir.core import Op, Signature
-from partir.ir.types import tensor
-from partir.verify.align import Equation
 from partir.verify.classes import Classes
 from partir.verify.concrete import TYPES, evaluated
 from partir.verify.index_cases import function, leaf_rows, reach
 from partir.verify.indices import plain_index
-from partir.verify.joins import moved
 from partir.verify.largest import places_in_whole
 from partir.verify.layout import (
     Digit,
     DigitLayout,
     Unreadable,
     View,
-    depends_on,
     repeated,
-    size_of,
 )
 from partir.verify.machine import Machine, handler
-from partir.verify.monoids import OPS, identity, monoid_of
-from partir.verify.reductions import reduced_over_axes
-from partir.verify.rows import GARBAGE, Rows
+from partir.verify.rows import Rows, RowTable
 from partir.verify.spread import MOST, along, rows_of
-from partir.verify.sums import PART, is_zero, starts_reduction
+from partir.verify.sums import PART, is_zero
 from partir.verify.terms import ClassTerm
 
 _BACK = 16  # ops between indices and what they are made of
@@ -120,7 +112,7 @@ def domain(
     return np.concatenate([int(ends.min) + far, near, int(ends.max) - far])
 
 
-def _looked_in(signature: Signature, attr: str, name: str) -> int:
+def looked_in(signature: Signature, attr: str, name: str) -> int:
     """The one dimension that indices of one number address."""
     addressed = fields(signature.attrs[attr]).get(name, ())
     if len(addressed) != 1:
@@ -141,29 +133,68 @@ def masked_lookup(machine: Machine, views: tuple[View, ...], read: int) -> View:
     if not is_zero(machine.classes, other.node):
         raise Unreadable("a look-up with another number than zero beside it")
     value, _ = machine.read(op.operands)
-    dim = _looked_in(op.signature, "dimension_numbers", "start_index_map")
+    dim = looked_in(op.signature, "dimension_numbers", "start_index_map")
     of_class = along(value.layout, dim)
     if of_class is None or ints(op.signature.attrs["slice_sizes"])[dim] != 1:
         raise Unreadable("a look-up that is not of single rows")
-    rows = rows_of(value.layout, of_class)
-    axes = [a for a in range(len(machine.sizes)) if rows.shape[a] > 1]
-    count = machine.term(value).dims[of_class]
-    tile = rows.reshape(*rows.shape[: len(machine.sizes)], -1)
-    for leaf, index in leaves(machine, op.operands[1]):
-        local = machine.env[op.operands[1]]
-        assert isinstance(local, View)
-        if not _is_in_place(machine.classes, op.signature, index, local, mask):
-            continue
-        values = domain(count, machine, leaf, (mask, local), tile.shape[-1])
-        here = on_devices(machine, mask, leaf, values)
-        place = np.clip(on_devices(machine, local, leaf, values), 0, tile.shape[-1] - 1)
-        if is_split(machine, tile, here, place, np.clip(values, 0, count - 1), axes):
-            whole = gathered(machine, value, dim, of_class, count, axes)
-            equation = machine.equation(op.signature)
-            (made,) = machine.apply(equation, (whole, index), op.signature.results)
-            if machine.classes.in_source(made.node):
-                return part(machine, made, axes, (chosen, mask))
+    for count in _lengths(machine, value, of_class):
+        for _, index in leaves(machine, op.operands[1]):
+            made = _looked_up(machine, op, value, (mask, index), dim, count)
+            if made is not None:
+                return part(machine, *made, (chosen, mask))
     raise Unreadable("a look-up that is not split as its tiles are")
+
+
+def _lengths(machine: Machine, value: View, of_class: int) -> Iterator[int]:
+    """How many rows the source looks up in: all of a dimension, or those to an end."""
+    size = machine.term(value).dims[of_class]
+    yield size
+    known = {size}
+    for node in machine.classes.nodes_of("stablehlo.gather"):
+        term = machine.classes.terms[node]
+        if term.refs[0].node != value.node:
+            continue
+        for name, held in (item for items in term.specials for item in _named(items)):
+            rows = np.frombuffer(held, np.int64) if name == "rows" else None
+            if rows is not None and np.array_equal(rows, np.arange(rows.size)):
+                yield from {rows.size} - known
+                known.add(rows.size)
+
+
+def _named(items: Sequence[Any]) -> list[tuple[str, Any]]:
+    return [item for item in items if isinstance(item, tuple)]
+
+
+def _looked_up(
+    machine: Machine,
+    op: Op,
+    value: View,
+    made_of: tuple[View, View],
+    dim: int,
+    count: int,
+) -> tuple[View, list[int]] | None:
+    """The look-up in the whole of a value, if devices split it; over which axes."""
+    mask, index = made_of
+    of_class, local = along(value.layout, dim), machine.env[op.operands[1]]
+    assert isinstance(local, View)
+    assert of_class is not None
+    rows, first = rows_of(value.layout, of_class), len(machine.sizes)
+    if rows.size != np.prod(rows.shape[:first]) * rows.shape[first + dim]:
+        raise Unreadable("a look-up in a part of a dimension")
+    if not _is_in_place(machine.classes, op.signature, index, local, mask):
+        return None
+    axes = [a for a in range(first) if rows.shape[a] > 1]
+    tile = rows.reshape(*rows.shape[:first], -1)
+    values = domain(count, machine, index.node, (mask, local), tile.shape[-1])
+    here = on_devices(machine, mask, index.node, values)
+    place = on_devices(machine, local, index.node, values)
+    place = np.clip(place, 0, tile.shape[-1] - 1)
+    if not is_split(machine, tile, here, place, np.clip(values, 0, count - 1), axes):
+        return None
+    whole = gathered(machine, value, dim, of_class, count, axes)
+    equation = machine.equation(op.signature)
+    (made,) = machine.apply(equation, (whole, index), op.signature.results)
+    return (made, axes) if machine.classes.in_source(made.node) else None
 
 
 def _is_in_place(
@@ -220,13 +251,17 @@ def gathered(
 ) -> View:
     """A value whole along one dimension."""
     local, held = list(value.layout.local), list(value.layout.axes)
-    local[dim] = (Digit(of_class, 1, count),)
+    local[dim] = (Digit(of_class, 1, count),) if count > 1 else ()
     for axis in axes:
         if any(digit.dim not in (of_class, -1) for digit in held[axis]):
             raise Unreadable("an axis of several dimensions")
         held[axis] = repeated(machine.sizes[axis])
-    tables = tuple(item for item in value.layout.tables if item[0] != of_class)
-    return View(value.node, DigitLayout(tuple(local), tuple(held), tables))
+    tables = {d: table for d, table in value.layout.tables if d != of_class}
+    size = machine.term(value).dims[of_class]
+    if count != size:
+        tables[of_class] = RowTable(np.arange(count), size)
+    kept = tuple(sorted(tables.items()))
+    return View(value.node, DigitLayout(tuple(local), tuple(held), kept))
 
 
 def part(machine: Machine, made: View, axes: Sequence[int], tag: Hashable) -> View:
@@ -255,183 +290,23 @@ def _gather(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]
     places = places_in_whole(machine, op, value, index)
     if places is not None:
         return [places]
-    return machine.by_equation(op, (value, plain_index(machine, index)))
-
-
-@handler("scatter")
-def _scatter(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]:
-    """What is scattered, by a monoid: into its identity, and what was there besides."""
-    monoid = monoid_of(op.signature.lambdas[0]) if len(views) == 3 else None
-    (type_, *_) = op.signature.results
-    literal = None if monoid is None else identity(monoid, type_.dtype)
-    if monoid is None or literal is None:
-        return _into(machine, op, views)
-    nothing = machine.number(literal, type_)
-    made = _into(machine, op, (nothing, *views[1:]))
-    if starts_reduction(monoid, machine.term(views[0])):
-        return made
-    labels = tuple(range(len(type_.shape)))
-    attrs = ((), type_.dtype, type_.dtype)
-    both = Equation(OPS[monoid], (labels, labels), (labels,), attrs, commutes=True)
-    return machine.apply(both, (views[0], *made), (type_,))
-
-
-def _into(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]:
-    if len(views) != 3:
-        return machine.by_equation(op, views)
-    base, index, update = views
-    given = (base, plain_index(machine, index), update)
-    found: Sequence[View] | Unreadable
     try:
-        found = machine.by_equation(op, given)
-    except Unreadable as error:
-        found = error
-    known = not isinstance(found, Unreadable) and machine.classes.in_source(
-        found[0].node
-    )
-    if known or machine.classes.source is None:
-        if isinstance(found, Unreadable):
-            raise found
-        return found
-    try:
-        return [_in_tiles(machine, op, base, index, update)]
+        return machine.by_equation(op, (value, plain_index(machine, index)))
     except Unreadable:
-        return _raised(found)
+        if machine.classes.source is None:
+            raise
+        return [_unread(machine, op)]
 
 
-def _raised(found: Sequence[View] | Unreadable) -> Sequence[View]:
-    if isinstance(found, Unreadable):
-        raise found
-    return found
-
-
-def _in_tiles(machine: Machine, op: Op, base: View, index: View, update: View) -> View:
-    """The tile of a scatter into the whole."""
-    signature = op.signature
-    name = "scatter_dims_to_operand_dims"
-    dim = _looked_in(signature, "scatter_dimension_numbers", name)
-    rows = signature.results[0].shape[dim]
-    equation = machine.equation(signature)
-    _require_single_rows(signature, dim)
-    for leaf, whole in leaves(machine, op.operands[1]):
-        for count in _sizes(machine, leaf, update.node):
-            at = _shifts(machine, index, whole, count, rows)
-            if at is None or not _has_rows(machine, base, dim, at, count):
-                continue
-            axes = [a for a in range(len(machine.sizes)) if at.shape[a] > 1]
-            into = _widened(machine, base, dim, count, axes)
-            shape = list(signature.results[0].shape)
-            shape[dim] = count
-            types = (tensor(tuple(shape), signature.results[0].dtype),)
-            (made,) = machine.apply(
-                equation, (into, plain_index(machine, whole), update), types
-            )
-            if _has(machine, signature, made):
-                wide = [1] * (len(machine.sizes) + len(shape))
-                wide[: len(machine.sizes)] = at.shape
-                place = [1] * len(wide)
-                place[len(machine.sizes) + dim] = rows
-                first = at.reshape(wide) + np.arange(rows).reshape(place)
-                return moved(
-                    machine, made, dim, np.where(first < count, first, GARBAGE), rows
-                )
-    raise Unreadable("a scatter that is not split as its tiles are")
-
-
-def _has(machine: Machine, signature: Signature, made: View) -> bool:
-    """Whether the source has a scatter, or what parts of it on devices add up to."""
-    if machine.classes.in_source(made.node):
-        return True
-    monoid = monoid_of(signature.lambdas[0])
-    axes = [a for a in range(len(machine.sizes)) if depends_on(made.layout, a)]
-    if monoid is None or not axes:
-        return False
-    shape = [size_of(items) for items in made.layout.local]
-    try:
-        whole = reduced_over_axes(machine, monoid, made, axes, shape)
-    except Unreadable:
-        return False
-    return machine.classes.in_source(whole.node)
-
-
-def _sizes(machine: Machine, leaf: int, update: int) -> Iterator[int]:
-    """How long the dimension is in the source that these are scattered into."""
-    known = set[int]()
-    for node in machine.classes.nodes_of("stablehlo.scatter"):
-        term = machine.classes.terms[node]
-        if len(term.new) != 1:
-            continue
-        own = plain_index(machine, View(leaf, DigitLayout((), ()))).node
-        if term.refs[1].node in (leaf, own) and term.new[0] not in known:
-            known.add(term.new[0])
-            yield term.new[0]
-
-
-def _require_single_rows(signature: Signature, dim: int) -> None:
-    """Windows of several rows would reach over the edge of a tile, and be left out."""
-    numbers = fields(signature.attrs["scatter_dimension_numbers"])
-    gone = {
-        *numbers.get("inserted_window_dims", ()),
-        *numbers.get("input_batching_dims", ()),
-    }
-    rank = len(signature.operands[0].shape)
-    window = [d for d in range(rank) if d not in gone]
-    if dim in window:
-        place = numbers.get("update_window_dims", ())[window.index(dim)]
-        if signature.operands[2].shape[place] != 1:
-            raise Unreadable("windows of several rows into tiles")
-
-
-def _has_rows(machine: Machine, base: View, dim: int, at: Rows, count: int) -> bool:
-    """Whether each device has the rows that it scatters into; or equal ones."""
-    of_class = along(base.layout, dim)
-    if of_class is None:
-        return True
-    rows = rows_of(base.layout, of_class)
-    place, axes = len(machine.sizes) + dim, len(machine.sizes)
-    first = at.reshape(*at.shape, *(1 for _ in base.layout.local))
-    wide = [1] * (axes + len(base.layout.local))
-    wide[place] = rows.shape[place]
-    wanted = first + np.arange(rows.shape[place]).reshape(wide)
-    right = bool(((rows == wanted) | (wanted >= count)).all())
-    return right and machine.term(base).dims[of_class] == count
-
-
-def _shifts(
-    machine: Machine, index: View, whole: View, count: int, rows: int
-) -> Rows | None:
-    """By how much devices shift indices, if out of their tiles all are out of range."""
-    leaf = whole.node
-    have = leaf_rows(machine.classes, index, leaf)
-    wanted_rows = leaf_rows(machine.classes, whole, leaf)
-    if any((a != b).any() for a, b in zip(have, wanted_rows, strict=True)):
-        return None
-    values = domain(count, machine, leaf, (index,), rows)
-    place = on_devices(machine, index, leaf, values).astype(np.int64)
-    spread = values.reshape(-1, *(1 for _ in machine.sizes))
-    inside = (place >= 0) & (place < rows)
-    offset = np.where(inside, spread - place, -1).max(0)
-    wanted = spread - offset
-    expected = (wanted >= 0) & (wanted < rows) & (spread >= 0) & (spread < count)
-    beyond = inside & (spread >= count)  # rows that are not there
-    if (offset < 0).any() or ((inside & ~beyond) != expected).any():
-        return None
-    if (expected & (place != wanted)).any():
-        return None
-    for axis in range(offset.ndim):
-        first = offset.take([0], axis)
-        if (offset == first).all():
-            offset = first
-    return np.asarray(offset)
-
-
-def _widened(
-    machine: Machine, base: View, dim: int, count: int, axes: Sequence[int]
-) -> View:
-    """What is scattered into, whole along one dimension."""
-    of_class = along(base.layout, dim)
-    if of_class is not None:
-        return gathered(machine, base, dim, of_class, count, axes)
-    local = list(base.layout.local)
-    local[dim] = repeated(count)
-    return View(base.node, base.layout.with_local(local))
+def _unread(machine: Machine, op: Op) -> View:
+    """A value that is like no other, on no two devices: only its maker is known."""
+    (type_,) = op.signature.results
+    shape = (*machine.sizes, *type_.shape)
+    key = (op.results, len(machine.classes.terms))
+    sizes = tuple(size for size in shape if size > 1)
+    term = ClassTerm("unread", key, (), (), (), new=sizes, dtype=type_.dtype)
+    numbers = itertools.count()
+    held = [(Digit(next(numbers), 1, size),) if size > 1 else () for size in shape]
+    axes = len(machine.sizes)
+    layout = DigitLayout(tuple(held[axes:]), tuple(held[:axes]))
+    return View(machine.classes.of(term), layout)
