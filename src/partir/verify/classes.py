@@ -87,6 +87,7 @@ class Classes:
         self.forms: dict[int, list[Any]] = {}  # in which the source reads a class
         self.contents: dict[tuple[str, int], dict[Any, Any]] = {}  # of the source
         self.replaced: set[int] = set()  # whose numbers others have, too
+        self.unmoved: dict[int, tuple[int, tuple[int, ...]]] = {}  # sums moved inwards
         self.source: int | None = None  # how many of them the source has
         self._source_forms = 0
 
@@ -139,6 +140,7 @@ class Classes:
             del self._forms[form]
         self.terms.cut(self.source, self._source_forms)
         self.numbers = {n: v for n, v in self.numbers.items() if n < self.source}
+        self.unmoved = {}
         self.rows.forget()
 
     def in_source(self, node: int) -> bool:

@@ -187,7 +187,9 @@ def _otherwise_slice(
     try:
         return dynamic_slice(machine, op, views)
     except Unreadable:
-        return [unread(machine, op, views)]
+        if machine.classes.source is None or not views[0].layout.tables:
+            raise
+        return [unread(machine, op)]
 
 
 @_rows_first("dynamic_slice", _otherwise_slice)
