@@ -156,7 +156,7 @@ def _within(
     shape[len(view.layout.axes) + dim] = size
     pieces = [
         JoinedPiece(view, _counted(view, dim, at)),
-        JoinedPiece(_like(view, other), at),
+        JoinedPiece(_like(view, other), at, True),
     ]
     which = _counted(view, dim, np.where(inside, 0, 1))
     return joined(machine, pieces, which, dim, shape)
@@ -309,9 +309,12 @@ def _by_mask(machine: Machine, op: Op, views: tuple[View, ...]) -> View:
     if dim is not None:
         at = _counted(yes, dim, np.arange(shape[axes + dim]))
     which = np.where(chosen, 0, 1)
-    return joined(
-        machine, [JoinedPiece(yes, at), JoinedPiece(no, at)], which, dim, shape
-    )
+    single = [is_number(machine, view) for view in (yes, no)]
+    pieces = [
+        JoinedPiece(view, at, one and not all(single))
+        for view, one in zip((yes, no), single, strict=True)
+    ]
+    return joined(machine, pieces, which, dim, shape)
 
 
 def _tiled_or_widest(values: Sequence[View], chosen: Rows) -> int:

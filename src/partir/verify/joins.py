@@ -47,6 +47,7 @@ class JoinedPiece(NamedTuple):
 
     view: View
     at: Rows  # over axes and local dimensions; any number where it is not chosen
+    is_padding: bool = False  # one number, whatever it is a row of
 
 
 def is_number(machine: Machine, view: View) -> bool:
@@ -72,7 +73,10 @@ def joined(
 ) -> View:
     """The rows of the piece that `which` numbers, at every place."""
     classes = machine.classes
-    pieces = [_along_one(classes, unsettled(classes, v), dim, at) for v, at in pieces]
+    pieces = [
+        _along_one(classes, v if fixed else unsettled(classes, v), dim, at)
+        for v, at, fixed in pieces
+    ]
     used = [n for n in range(len(pieces)) if (which == n).any()]
     values = [n for n in used if not are_numbers(machine, pieces[n].view)]
     if not values:
