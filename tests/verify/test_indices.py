@@ -26,7 +26,7 @@ OPS = {
       %s = stablehlo.slice %x [5:8] : (tensor<8xf32>) -> tensor<3xf32>
       %v = stablehlo.dynamic_update_slice %x, %s, %j
         : (tensor<8xf32>, tensor<3xf32>, tensor<i32>) -> tensor<8xf32>
-      %r = stablehlo.slice %v [0:3] : (tensor<8xf32>) -> tensor<3xf32>""",
+      %r = stablehlo.slice %v [3:6] : (tensor<8xf32>) -> tensor<3xf32>""",
 }
 
 

@@ -16,6 +16,7 @@ from partir.verify.classes import Classes
 from partir.verify.mentions import split_dims
 from partir.verify.picks import pick
 from partir.verify.pins import at
+from partir.verify.reduction import in_digits
 from partir.verify.rows import (
     BAG,
     DROPPED,
@@ -26,7 +27,7 @@ from partir.verify.rows import (
     as_digits,
     fill,
 )
-from partir.verify.terms import ClassTerm
+from partir.verify.terms import FREE, ClassTerm, Use
 
 pytestmark = pytest.mark.quick
 
@@ -64,6 +65,17 @@ def doubled_and_back(x: jax.Array, w: jax.Array) -> jax.Array:
     return jax.grad(loss)(x).sum((1, 2))
 
 
+def framed(x: jax.Array, w: jax.Array) -> jax.Array:
+    """The gradient of a window sums every fourth of the rows that frames have."""
+
+    def loss(w: jax.Array) -> jax.Array:
+        frames = jnp.stack([x[:, n : 29 + n : 2] for n in range(4)], -1)
+        return jnp.sum(jnp.sin(frames * w))
+
+    found: jax.Array = jax.grad(loss)(w)
+    return found
+
+
 def two_sums(x: jax.Array) -> jax.Array:
     """Summed together, over devices."""
     return jnp.stack([jnp.sum(x * x, 0), jnp.sum(jnp.sin(x), 0)])
@@ -90,6 +102,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, int]]] = {
         (shape(4, 1, 1, 2), shape(3, 3, 2, 2)),
         {"x": 0},
     ),
+    "frames": (framed, (shape(2, 32), shape(4)), {"x": 1}),
     "two sums": (two_sums, (shape(16, 4),), {"x": 0}),
     "pooling": (pooled, (shape(2, 16),), {"x": 1}),
     "sums of windows": (summed, (shape(8, 16),), {"x": 1}),
@@ -141,6 +154,8 @@ def test_rows_are_proved(name: str) -> None:
         ("sums of windows", "stablehlo.add", "stablehlo.maximum"),
         ("joined, each on devices of its own", "direction LT>", "direction GE>"),
         ("two sums", "stablehlo.sine", "stablehlo.cosine"),
+        ("frames", "direction LT>", "direction LE>"),
+        ("frames", "stablehlo.cosine", "stablehlo.sine"),
         ("padding", "dense<3.000000e+00>", "dense<2.000000e+00>"),
     ],
 )
@@ -236,3 +251,32 @@ def test_rows_of_one_dimension_are_picked_before_or_after_one_of_another() -> No
     assert places == {0: 0}
     other, _ = at(classes, x, {1: 2})
     assert later != pick(classes, other, 0, number)
+
+
+def test_bags_are_digits_if_they_have_all_rows_of_one() -> None:
+    classes = Classes()
+    x = classes.of(ClassTerm("argument", 0, (), (), (), new=(12,), dtype="f32"))
+    use = Use({"v": BAG}, {"v": FREE})
+
+    def found(bags: list[list[int]]) -> Any:
+        rows = classes.rows.bags(np.array(bags))
+        return in_digits(classes, ([(x, (("v",),))], use, {"v": rows}))
+
+    minor = found([[1, 4, 7, 10], [0, 3, 6, 9], [1, 4, 7, 10]])
+    assert minor is not None
+    assert minor[0] == [(x, ((("bound", "v"), "v"),))]
+    assert minor[1].sizes == {"v": 3, ("bound", "v"): 4}
+    assert minor[2]["v"].tolist() == [1, 0, 1]
+    major = found([[8, 9, 10, 11], [0, 1, 2, 3]])
+    assert major is not None
+    assert major[0] == [(x, (("v", ("bound", "v")),))]
+    assert major[2]["v"].tolist() == [2, 0]
+    for wrong in (
+        [[1, 2, 3, 4]],  # from the middle of one to that of the next
+        [[0, 3, 6, 10]],
+        [[0, 3, 6, DROPPED]],
+        [[0, 0, 3, 3]],
+        [[0, 4, 8, 12]],  # one that is not there
+        [[0, 3, 6, GARBAGE]],
+    ):
+        assert found(wrong) is None

@@ -89,6 +89,7 @@ class Classes:
         self.replaced: set[int] = set()  # whose numbers others have, too
         self.promised: Mapping[str, Any] = {}  # users' rules of calls, by target
         self.kept: dict[str, Any] = {}  # and of functions that the source keeps whole
+        self.unmoved: dict[int, tuple[int, tuple[int, ...]]] = {}  # sums moved inwards
         self.source: int | None = None  # how many of them the source has
         self._source_forms = 0
 
@@ -141,6 +142,7 @@ class Classes:
             del self._forms[form]
         self.terms.cut(self.source, self._source_forms)
         self.numbers = {n: v for n, v in self.numbers.items() if n < self.source}
+        self.unmoved = {}
         self.rows.forget()
 
     def in_source(self, node: int) -> bool:

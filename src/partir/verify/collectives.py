@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 
@@ -53,9 +54,32 @@ def _monoid(op: Op) -> str:
 def _all_reduce(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
     axes, monoid = _axes(machine, op), _monoid(op)
     return [
-        reduced_over_axes(machine, monoid, view, axes, type_.shape)
-        for view, type_ in zip(views, op.signature.operands, strict=True)
+        _reduced(machine, monoid, view, axes, value)
+        for view, value in zip(views, op.operands, strict=True)
     ]
+
+
+def _reduced(
+    machine: Machine, monoid: str, view: View, axes: Sequence[int], value: int
+) -> View:
+    """A value reduced over devices; what is put side by side, piece by piece."""
+    shape = machine.program.types[value].shape
+    made = reduced_over_axes(machine, monoid, view, axes, shape)
+    maker = machine.program.producers.get(value)
+    op = None if maker is None else machine.program.ops[maker]
+    if op is None or op.signature.name != "concatenate":
+        return made
+    if machine.classes.in_source(made.node):
+        return made
+    with contextlib.suppress(Unreadable):
+        pieces = [
+            machine.settled(_reduced(machine, monoid, piece, axes, part))
+            for piece, part in zip(machine.read(op.operands), op.operands, strict=True)
+        ]
+        (found,) = machine.results(op, pieces)
+        if machine.classes.in_source(machine.settled(found).node):
+            return found
+    return made
 
 
 @handler("reduce_scatter")

@@ -22,6 +22,7 @@ from partir.verify.layout import Unreadable, View, size_of
 from partir.verify.lookups import masked_lookup
 from partir.verify.machine import Handler, Machine, handler
 from partir.verify.ordering import ordered
+from partir.verify.patches import patched
 from partir.verify.rows import Rows
 from partir.verify.slicing import dynamic_slice
 from partir.verify.spread import (
@@ -30,7 +31,8 @@ from partir.verify.spread import (
     narrowed,
     shape_of,
 )
-from partir.verify.updates import masked_row, replaced
+from partir.verify.unread import unread
+from partir.verify.updates import masked_row
 
 Attempt = Callable[[Machine, Op, tuple[View, ...]], View]
 
@@ -149,7 +151,7 @@ def _within(
     shape[len(view.layout.axes) + dim] = size
     pieces = [
         JoinedPiece(view, _counted(view, dim, at)),
-        JoinedPiece(_like(view, other), at),
+        JoinedPiece(_like(view, other), at, True),
     ]
     which = _counted(view, dim, np.where(inside, 0, 1))
     return joined(machine, pieces, which, dim, shape)
@@ -174,7 +176,18 @@ def _starts(machine: Machine, views: Sequence[View], rank: int) -> list[Rows | N
     return found
 
 
-@_rows_first("dynamic_slice", dynamic_slice)
+def _otherwise_slice(
+    machine: Machine, op: Op, views: tuple[View, ...]
+) -> Sequence[View]:
+    try:
+        return dynamic_slice(machine, op, views)
+    except Unreadable:
+        if machine.classes.source is None or not views[0].layout.tables:
+            raise
+        return [unread(machine, op)]
+
+
+@_rows_first("dynamic_slice", _otherwise_slice)
 def _dynamic_slice(machine: Machine, op: Op, views: tuple[View, ...]) -> View:
     """Static where the start is a number, of a device or of all."""
     view, *starts = views
@@ -210,7 +223,7 @@ def _otherwise_update(
     classes = machine.classes
     if isinstance(found, Unreadable) or not classes.in_source(found[0].node):
         with contextlib.suppress(Unreadable):
-            return [replaced(machine, op)]
+            return [patched(machine, op)]
     if isinstance(found, Unreadable):
         raise found
     return found
@@ -290,9 +303,12 @@ def by_mask(machine: Machine, chosen: Rows | None, yes: View, no: View) -> View:
     if dim is not None:
         at = _counted(yes, dim, np.arange(shape[axes + dim]))
     which = np.where(chosen, 0, 1)
-    return joined(
-        machine, [JoinedPiece(yes, at), JoinedPiece(no, at)], which, dim, shape
-    )
+    single = [is_number(machine, view) for view in (yes, no)]
+    pieces = [
+        JoinedPiece(view, at, one and not all(single))
+        for view, one in zip((yes, no), single, strict=True)
+    ]
+    return joined(machine, pieces, which, dim, shape)
 
 
 def _tiled_or_widest(values: Sequence[View], chosen: Rows) -> int:

@@ -5,24 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from partir.ir.types import TensorType
-from partir.verify.joins import moved
 from partir.verify.layout import (
     DigitLayout,
     Unreadable,
     View,
     depends_on,
     gathered,
-    size_of,
 )
 from partir.verify.machine import Known, Machine, Unknown
 from partir.verify.merging import plain
-from partir.verify.tiles import (
-    Tiling,
-    is_even,
-    rows_of_tiles,
-    shown_in_tiles,
-    tile_shape,
-)
+from partir.verify.tiles import is_even, shown_in_tiles, tile_shape
+from partir.verify.uneven import uneven_tile
 
 
 def in_tiles(
@@ -41,21 +34,9 @@ def in_tiles(
                 return shown_in_tiles(known, type_.shape, numbers, sizes)
             except Unreadable:  # several dimensions cut at other places
                 pass
-        return plain(machine.classes, _uneven(machine, known, numbers))
+        return plain(machine.classes, uneven_tile(machine, known, numbers))
     except Unreadable as error:
         return Unknown(None, str(error))
-
-
-def _uneven(machine: Machine, whole: View, tiling: Tiling) -> View:
-    """Tiles of which the last are short: what lies behind their end is not known."""
-    layout = whole.layout
-    view = View(whole.node, DigitLayout(layout.local, machine.alone, layout.tables))
-    for dim, axes in enumerate(tiling):
-        size = size_of(layout.local[dim])
-        if axes:
-            at = rows_of_tiles(size, axes, machine.sizes, dim, len(layout.local))
-            view = moved(machine, view, dim, at, at.shape[len(machine.sizes) + dim])
-    return view
 
 
 def put_together(machine: Machine, view: View, tiling: Sequence[Sequence[str]]) -> View:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from partir.verify.classes import Classes
-from partir.verify.concrete import TYPES, evaluated
+from partir.verify.concrete import RUN, TYPES, evaluated
 from partir.verify.layout import Unreadable, View
 from partir.verify.rows import Rows
 from partir.verify.spread import rows_of
@@ -203,3 +203,42 @@ def _dims_of_leaf(classes: Classes, node: int, leaf: int) -> Dims | None:
     if len(found) > 1:
         raise Unreadable("an index that is read in several places at once")
     return found.pop() if found else None
+
+
+def function(classes: Classes, node: int, leaf: int, values: Rows) -> np.ndarray | None:
+    """A class along its dimensions, for each value that another one, `leaf`, has.
+
+    Of size one along dimensions that nothing depends on.
+    """
+    term = classes.terms[node]
+    if node == leaf:
+        own: np.ndarray = values.astype(TYPES[term.dtype])
+        return own.reshape(-1, *(1 for _ in term.dims))
+    known = evaluated(classes, node)
+    if known is not None and not is_made_of(classes, node, leaf):
+        return known[None]
+    run, dtype = RUN.get(term.kind.removeprefix("stablehlo.")), TYPES.get(term.dtype)
+    if run is None or dtype is None or term.new:
+        return None
+    operands = []
+    for ref in term.refs:
+        found = function(classes, ref.node, leaf, values)
+        if found is None:
+            return None
+        operands.append(_over(found, ref.dims, term.sizes))
+    with np.errstate(all="ignore"):
+        made = run(term.attrs, *operands)
+    return None if made is None else np.asarray(made).astype(dtype)
+
+
+def _over(
+    found: np.ndarray, dims: Sequence[tuple[int, ...]], sizes: tuple[int, ...]
+) -> np.ndarray:
+    """The same over the variables of a term that reads it."""
+    variables = [v for n, dim in enumerate(dims) if found.shape[n + 1] > 1 for v in dim]
+    apart = found.reshape(-1, *(sizes[v] for v in variables))
+    order = sorted(range(len(variables)), key=lambda place: variables[place])
+    turned = apart.transpose(0, *(place + 1 for place in order))
+    return turned.reshape(
+        -1, *(n if v in variables else 1 for v, n in enumerate(sizes))
+    )

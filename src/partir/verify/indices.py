@@ -7,9 +7,10 @@ nearest in range. A program that has done so before says nothing more.
 from __future__ import annotations
 
 from partir.verify.classes import Classes
+from partir.verify.concrete import number_class
 from partir.verify.layout import View
 from partir.verify.machine import Machine
-from partir.verify.terms import ClassTerm, Ref
+from partir.verify.terms import ClassTerm
 
 
 def plain_index(machine: Machine, index: View) -> View:
@@ -40,6 +41,10 @@ def plain_start(machine: Machine, start: View, last: int) -> View:
     """Where a slice starts, if 0 and `last` are the nearest to what is out of range."""
     while True:
         start = plain_index(machine, start)
+        number = _number(machine.classes, start.node)
+        if number is not None:
+            node = number_class(machine.classes, min(max(number, 0), last), "i64")
+            return View(node, start.layout)
         inner = _before_ends(machine.classes, machine.term(start), last)
         if inner is None:
             return start
@@ -51,11 +56,13 @@ def _before_ends(classes: Classes, term: ClassTerm, last: int) -> int | None:
     name = term.kind.removeprefix("stablehlo.")
     if name == "clamp":
         low, value, high = term.refs
-        found = _number(classes, low), _number(classes, high)
+        found = _number(classes, low.node), _number(classes, high.node)
     elif name in ("maximum", "minimum"):
         one, other = term.refs
-        value, end = (other, one) if _number(classes, one) is not None else (one, other)
-        number = _number(classes, end)
+        value, end = (
+            (other, one) if _number(classes, one.node) is not None else (one, other)
+        )
+        number = _number(classes, end.node)
         found = (number, last) if name == "maximum" else (0, number)
     else:
         return None
@@ -67,9 +74,9 @@ def _before_ends(classes: Classes, term: ClassTerm, last: int) -> int | None:
     return value.node
 
 
-def _number(classes: Classes, ref: Ref) -> int | None:
+def _number(classes: Classes, node: int) -> int | None:
     """The integer that a class is."""
-    term = classes.terms[ref.node]
+    term = classes.terms[node]
     if term.kind != "affine" or term.attrs[1]:
         return None
     return int(term.attrs[0])

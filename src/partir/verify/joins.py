@@ -17,24 +17,19 @@ from partir.verify.align import Alignment, Equation
 from partir.verify.classes import Classes
 from partir.verify.components import components, show, tied
 from partir.verify.layout import (
-    REPEATED,
     DigitLayout,
-    Digits,
     Unreadable,
     View,
-    digits,
     repeated,
-    size_of,
 )
 from partir.verify.machine import Machine
 from partir.verify.merging import along_one, forms_of_all
 from partir.verify.pins import unsettled
-from partir.verify.rows import FIRST_MADE, GARBAGE, OPEN, Rows, RowTable, fill, filled
+from partir.verify.rows import FIRST_MADE, GARBAGE, OPEN, Rows, RowTable, fill
 from partir.verify.spread import (
     along,
     class_dims,
     dims_held,
-    has_garbage,
     in_order,
     narrowed,
     rebuilt,
@@ -44,8 +39,7 @@ from partir.verify.spread import (
     taken,
 )
 from partir.verify.terms import ClassTerm, Dims, numbered
-
-JOINED = "joined"
+from partir.verify.unjoined import JOINED, split, unpicked, without_dim
 
 
 class JoinedPiece(NamedTuple):
@@ -53,6 +47,7 @@ class JoinedPiece(NamedTuple):
 
     view: View
     at: Rows  # over axes and local dimensions; any number where it is not chosen
+    is_padding: bool = False  # one number, whatever it is a row of
 
 
 def is_number(machine: Machine, view: View) -> bool:
@@ -66,7 +61,7 @@ def moved(machine: Machine, view: View, dim: int, at: Rows, size: int) -> View:
     of_class = along(view.layout, dim)
     own = OPEN if of_class is None else machine.term(view).dims[of_class]
     made = View(view.node, relaid(view.layout, dim, at, size, own))
-    return view if made == view else split(machine, made)
+    return view if made == view else split(machine.classes, made)
 
 
 def joined(
@@ -78,9 +73,12 @@ def joined(
 ) -> View:
     """The rows of the piece that `which` numbers, at every place."""
     classes = machine.classes
-    pieces = [_along_one(classes, unsettled(classes, v), dim, at) for v, at in pieces]
+    pieces = [
+        _along_one(classes, v if fixed else unsettled(classes, v), dim, at)
+        for v, at, fixed in pieces
+    ]
     used = [n for n in range(len(pieces)) if (which == n).any()]
-    values = [n for n in used if not _are_numbers(machine, pieces[n].view)]
+    values = [n for n in used if not are_numbers(machine, pieces[n].view)]
     if not values:
         return _numbers(machine, pieces, which, used, dim, shape)
     if (alike := _all_alike([pieces[n].view for n in used], which, dim)) is not None:
@@ -125,7 +123,7 @@ def _all_alike(views: Sequence[View], which: Rows, dim: int | None) -> View | No
         return None
     if dim is not None and any(dims_held(v.layout.local[dim]) for v in views):
         return None
-    plain = {_stripped(view.layout, None, dim) for view in views}
+    plain = {without_dim(view.layout, None, dim) for view in views}
     return first if len(plain) == 1 else None
 
 
@@ -141,7 +139,7 @@ def _forms(
         yield made
 
 
-def _are_numbers(machine: Machine, view: View) -> bool:
+def are_numbers(machine: Machine, view: View) -> bool:
     """Whether a value is a number at every place, or nothing."""
     term = machine.term(view)
     return not term.dims or (term.kind == JOINED and term.dims == (OPEN,))
@@ -155,6 +153,7 @@ def _codes(machine: Machine, piece: JoinedPiece, dim: int | None) -> Rows:
 
 
 def _along_one(classes: Classes, view: View, dim: int | None, at: Rows) -> JoinedPiece:
+    view = unpicked(classes, view)
     view = View(view.node, in_order(view.layout))
     return JoinedPiece(view if dim is None else along_one(classes, view, dim), at)
 
@@ -200,27 +199,9 @@ def _alike(view: View, other: View, of_class: int, dim: int | None) -> bool:
     """Whether two values differ at most in their rows of one dimension."""
     if view.node != other.node:
         return False
-    return view.layout == other.layout or _stripped(
+    return view.layout == other.layout or without_dim(
         view.layout, of_class, dim
-    ) == _stripped(other.layout, of_class, dim)
-
-
-def _stripped(
-    layout: DigitLayout, of_class: int | None, dim: int | None
-) -> DigitLayout:
-    """A layout without one dimension of its class."""
-
-    def without(items: Digits) -> Digits:
-        return digits(
-            d._replace(dim=REPEATED, stride=0) if d.dim == of_class else d
-            for d in items
-        )
-
-    local = [without(items) for items in layout.local]
-    if dim is not None:
-        local[dim] = ()
-    tables = tuple(item for item in layout.tables if item[0] != of_class)
-    return DigitLayout(tuple(local), tuple(map(without, layout.axes)), tables)
+    ) == without_dim(other.layout, of_class, dim)
 
 
 def _place(layout: DigitLayout, dim: int | None) -> int | None:
@@ -263,7 +244,7 @@ def _of_one_class(
         made = _chosen(which, number, rows, made)
     sizes = {of_class: machine.term(first).dims[of_class]}
     layout = rebuilt(first.layout, {of_class: narrowed(made)}, shape, sizes)
-    return split(machine, View(first.node, one_fill(layout)))
+    return split(machine.classes, View(first.node, one_fill(layout)))
 
 
 def one_fill(layout: DigitLayout) -> DigitLayout:
@@ -311,7 +292,8 @@ def _of_several(
     dim: int | None,
     shape: Sequence[int],
 ) -> View:
-    """Rows of different classes."""
+    """Rows of different classes: in what order these come does not matter."""
+    used = sorted(used, key=lambda number: pieces[number].view.node)
     chosen = [pieces[n] for n in used]
     of_class = [_along(machine, piece.view, dim) for piece in chosen]
     if machine.classes.source is None:
@@ -319,7 +301,7 @@ def _of_several(
             machine.classes.joined.setdefault(piece.view.node, set()).add(own)
     rank = len(shape) - len(chosen[0].view.layout.axes)
     stripped = [
-        _spread(_stripped(_wide(machine, p.view, shape), k, dim), dim, shape)
+        _spread(without_dim(_wide(machine, p.view, shape), k, dim), dim, shape)
         for p, k in zip(chosen, of_class, strict=True)
     ]
     labels = tuple(range(rank))
@@ -351,9 +333,12 @@ def _along(machine: Machine, view: View, dim: int | None) -> int | None:
     """The dimension of a class that its rows are of; of numbers, that of themselves."""
     if is_number(machine, view):
         return None
-    if _are_numbers(machine, view):
+    if are_numbers(machine, view):
         return 0
     found, pinned = along(view.layout, dim), _pinned(view.layout)
+    joined_ = machine.term(view).kind == JOINED
+    if found is None and joined_ and 0 in _loose(view.layout, dim):
+        return 0
     return pinned.pop() if found is None and len(pinned) == 1 else found
 
 
@@ -385,73 +370,3 @@ def _of_class(
     own = -1 if of_class is None else of_class
     flat = [x for d in dims for x in (*d, -4)]
     return machine.classes.rows.of_class([view.node, own, *flat], rows)
-
-
-def split(machine: Machine, view: View) -> View:
-    """Rows of one class alone, as a value of that class again."""
-    term = machine.term(view)
-    if term.kind != JOINED:
-        return view
-    rows = rows_of(view.layout, 0)
-    valid = rows[rows >= FIRST_MADE]
-    made = machine.classes.rows
-    if not valid.size:
-        codes = np.unique(rows[rows != GARBAGE])
-        if codes.size == 1 and not has_garbage(view.layout):
-            local = tuple(repeated(size_of(held)) for held in view.layout.local)
-            axes = tuple(repeated(size_of(held)) for held in view.layout.axes)
-            return View(filled(int(codes[0])), DigitLayout(local, axes))
-        return view
-    keys = {made.class_of(int(row)) for row in np.unique(valid)}
-    if len(keys) > 1 or len(valid) < rows[rows != GARBAGE].size:
-        return view
-    node, of_class, *flat = keys.pop()
-    if of_class < 0 and (rows == GARBAGE).any():
-        return view  # without rows of its own, no place could say what is not known
-    return _unwrapped(machine, view, node, of_class, flat, rows)
-
-
-def _unwrapped(
-    machine: Machine,
-    view: View,
-    node: int,
-    of_class: int,
-    flat: Sequence[int],
-    rows: Rows,
-) -> View:
-    """`view` is of a joined class, all of its rows are of `node`."""
-    places, own, group = {}, 0, list[int]()
-    sizes = machine.term(view).dims[1:]
-    for item in flat:
-        if item != -4:
-            group.append(item)
-            continue
-        stride = 1
-        for variable in reversed(group):
-            places[variable + 1] = (own, stride)
-            stride *= sizes[variable]
-        own, group = own + 1, []
-    tables = dict(view.layout.tables)
-    tables.pop(0, None)
-    if any(d not in places or places[d][1] != 1 for d in tables):
-        return view
-    base = _stripped(view.layout, 0, None)
-
-    def renamed(items: Digits) -> Digits:
-        return digits(
-            d
-            if d.dim == REPEATED
-            else d._replace(dim=places[d.dim][0], stride=d.stride * places[d.dim][1])
-            for d in items
-        )
-
-    kept = tuple(sorted((places[d][0], t) for d, t in tables.items()))
-    layout = DigitLayout(
-        tuple(map(renamed, base.local)), tuple(map(renamed, base.axes)), kept
-    )
-    if of_class < 0:
-        return View(node, layout)
-    own_rows = machine.classes.rows.rows_of_class(rows)
-    size = machine.classes.terms[node].dims[of_class]
-    shape = shape_of(view.layout)
-    return View(node, rebuilt(layout, {of_class: own_rows}, shape, {of_class: size}))

@@ -1,14 +1,13 @@
-"""Look-ups in a tiled dimension: each device gives, or takes, what its tile has.
+"""Look-ups in a tiled dimension: each device gives what its tile has.
 
-*looked up*: device a reads ``x[i]`` where index i is in its tile, and puts nothing in
-all other places; summed over devices that is ``x[i]``. *scattered*: an index that is
-not in a tile is out of range there, and leaves the tile as it is. Whether indices are
-shifted and masked so is seen by computing both for every index there is, and some that
-are out of range.
+Device a reads ``x[i]`` where index i is in its tile, and puts nothing in all other
+places; summed over devices that is ``x[i]``. Whether indices are shifted and masked so
+is seen by computing both for every index there is, and some that are out of range.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
@@ -17,60 +16,22 @@ import numpy as np
 from partir.ir.attributes import fields, ints
 from partir.ir.core import Op, Signature
 from partir.ir.types import tensor
-from partir.verify.align import Equation
 from partir.verify.classes import Classes
-from partir.verify.concrete import RUN, TYPES, evaluated
-from partir.verify.index_cases import is_made_of, leaf_rows, reach
+from partir.verify.concrete import TYPES, evaluated
+from partir.verify.index_cases import function, leaf_rows, reach
 from partir.verify.indices import plain_index
-from partir.verify.joins import moved
-from partir.verify.layout import Digit, DigitLayout, Unreadable, View, repeated
+from partir.verify.known_places import known_lookup
+from partir.verify.largest import places_in_whole
+from partir.verify.layout import Digit, DigitLayout, Unreadable, View
 from partir.verify.machine import Machine, handler
-from partir.verify.monoids import OPS, identity, monoid_of
-from partir.verify.rows import GARBAGE, Rows
-from partir.verify.spread import MOST, along, rows_of
-from partir.verify.sums import PART, is_zero, starts_reduction
+from partir.verify.rows import Rows
+from partir.verify.spread import MOST, rows_of, tiled_along
+from partir.verify.sums import PART, is_zero
 from partir.verify.terms import ClassTerm
+from partir.verify.unread import unread
+from partir.verify.wholes import whole_rows, whole_view
 
 _BACK = 16  # ops between indices and what they are made of
-
-
-def function(classes: Classes, node: int, leaf: int, values: Rows) -> np.ndarray | None:
-    """A class along its dimensions, for each value that another one, `leaf`, has.
-
-    Of size one along dimensions that nothing depends on.
-    """
-    term = classes.terms[node]
-    if node == leaf:
-        own: np.ndarray = values.astype(TYPES[term.dtype])
-        return own.reshape(-1, *(1 for _ in term.dims))
-    known = evaluated(classes, node)
-    if known is not None and not is_made_of(classes, node, leaf):
-        return known[None]
-    run, dtype = RUN.get(term.kind.removeprefix("stablehlo.")), TYPES.get(term.dtype)
-    if run is None or dtype is None or term.new:
-        return None
-    operands = []
-    for ref in term.refs:
-        found = function(classes, ref.node, leaf, values)
-        if found is None:
-            return None
-        operands.append(_over(found, ref.dims, term.sizes))
-    with np.errstate(all="ignore"):
-        made = run(term.attrs, *operands)
-    return None if made is None else np.asarray(made).astype(dtype)
-
-
-def _over(
-    found: np.ndarray, dims: Sequence[tuple[int, ...]], sizes: tuple[int, ...]
-) -> np.ndarray:
-    """The same over the variables of a term that reads it."""
-    variables = [v for n, dim in enumerate(dims) if found.shape[n + 1] > 1 for v in dim]
-    apart = found.reshape(-1, *(sizes[v] for v in variables))
-    order = sorted(range(len(variables)), key=lambda place: variables[place])
-    turned = apart.transpose(0, *(place + 1 for place in order))
-    return turned.reshape(
-        -1, *(n if v in variables else 1 for v, n in enumerate(sizes))
-    )
 
 
 def on_devices(machine: Machine, view: View, leaf: int, values: Rows) -> np.ndarray:
@@ -149,7 +110,7 @@ def domain(
     return np.concatenate([int(ends.min) + far, near, int(ends.max) - far])
 
 
-def _looked_in(signature: Signature, attr: str, name: str) -> int:
+def looked_in(signature: Signature, attr: str, name: str) -> int:
     """The one dimension that indices of one number address."""
     addressed = fields(signature.attrs[attr]).get(name, ())
     if len(addressed) != 1:
@@ -169,30 +130,74 @@ def masked_lookup(machine: Machine, views: tuple[View, ...], read: int) -> View:
         raise Unreadable("a choice that is not known")
     if not is_zero(machine.classes, other.node):
         raise Unreadable("a look-up with another number than zero beside it")
-    value, _ = machine.read(op.operands)
-    dim = _looked_in(op.signature, "dimension_numbers", "start_index_map")
-    of_class = along(value.layout, dim)
-    if of_class is None or ints(op.signature.attrs["slice_sizes"])[dim] != 1:
+    (value,) = machine.read(op.operands[:1])
+    dim = looked_in(op.signature, "dimension_numbers", "start_index_map")
+    if ints(op.signature.attrs["slice_sizes"])[dim] != 1:
         raise Unreadable("a look-up that is not of single rows")
+    for of_class in tiled_along(value.layout, dim):
+        made = _looked_up(machine, op, mask, dim, of_class)
+        if made is not None:
+            return part(machine, *made, (chosen, mask))
+    raise Unreadable("a look-up that is not split as its tiles are")
+
+
+def _looked_up(
+    machine: Machine, op: Op, mask: View, dim: int, of_class: int
+) -> tuple[View, list[int]] | None:
+    """The look-up in the whole, and the axes that tile it, if the source has it."""
+    value, local = machine.read(op.operands)
     rows = rows_of(value.layout, of_class)
     axes = [a for a in range(len(machine.sizes)) if rows.shape[a] > 1]
-    count = machine.term(value).dims[of_class]
     tile = rows.reshape(*rows.shape[: len(machine.sizes)], -1)
+    if tile.shape[-1] != op.signature.operands[0].shape[dim]:
+        return None
     for leaf, index in leaves(machine, op.operands[1]):
-        local = machine.env[op.operands[1]]
-        assert isinstance(local, View)
         if not _is_in_place(machine.classes, op.signature, index, local, mask):
             continue
-        values = domain(count, machine, leaf, (mask, local), tile.shape[-1])
-        here = on_devices(machine, mask, leaf, values)
-        place = np.clip(on_devices(machine, local, leaf, values), 0, tile.shape[-1] - 1)
-        if is_split(machine, tile, here, place, np.clip(values, 0, count - 1), axes):
-            whole = gathered(machine, value, dim, of_class, count, axes)
-            equation = machine.equation(op.signature)
-            (made,) = machine.apply(equation, (whole, index), op.signature.results)
+        for whole in whole_rows(machine, op.kind, value, of_class):
+            if not is_read(machine, leaf, (mask, local), tile, whole, axes):
+                continue
+            read = whole_view(machine, value, dim, of_class, axes, whole)
+            equation = machine.equation(of_whole(op.signature, dim, whole.size))
+            given = (read, plain_index(machine, index))
+            (made,) = machine.apply(equation, given, op.signature.results)
             if machine.classes.in_source(made.node):
-                return part(machine, made, axes, (chosen, mask))
-    raise Unreadable("a look-up that is not split as its tiles are")
+                return made, axes
+    return None
+
+
+def is_read(
+    machine: Machine,
+    leaf: int,
+    made: tuple[View, View],
+    tile: Rows,
+    whole: Rows,
+    axes: Sequence[int],
+) -> bool:
+    """Whether each index is looked up on one device alone, and there at its row.
+
+    `made` says where an index is looked up, and at which place.
+    """
+    mask, local = made
+    length = tile.shape[-1]
+    try:
+        values = domain(whole.size, machine, leaf, made, length)
+        here = on_devices(machine, mask, leaf, values)
+        place = np.clip(on_devices(machine, local, leaf, values), 0, length - 1)
+    except Unreadable:
+        return False
+    wanted = whole[np.clip(values, 0, whole.size - 1)]
+    return is_split(machine, tile, here, place, wanted, axes)
+
+
+def of_whole(signature: Signature, dim: int, count: int) -> Signature:
+    """The same op on an operand that is whole along one dimension."""
+    first, *others = signature.operands
+    shape = [count if d == dim else n for d, n in enumerate(first.shape)]
+    operands = (tensor(tuple(shape), first.dtype), *others)
+    return Signature.of(
+        signature.kind, signature.attrs, operands, signature.results, signature.lambdas
+    )
 
 
 def _is_in_place(
@@ -203,7 +208,11 @@ def _is_in_place(
     numbers = fields(signature.attrs["dimension_numbers"])
     vector = numbers.get("index_vector_dim", (0,))[0]
     axes, offsets = len(index.layout.axes), numbers.get("offset_dims", ())
-    pairs = [(wanted, leaf_rows(classes, local, index.node))]
+    try:
+        made = [leaf_rows(classes, view, index.node) for view in (local, mask)]
+    except Unreadable:  # of something else
+        return False
+    pairs = [(wanted, made[0])]
     spread = []
     for rows in wanted:
         if vector < len(index.layout.local):
@@ -211,7 +220,7 @@ def _is_in_place(
         for dim in offsets:
             rows = np.expand_dims(rows, axes + dim)
         spread.append(rows)
-    pairs.append((spread, leaf_rows(classes, mask, index.node)))
+    pairs.append((spread, made[1]))
     return all(
         bool((one == other).all())
         for have, want in pairs
@@ -239,27 +248,10 @@ def is_split(
     return bool(once.all() and (right | ~here.astype(bool)).all())
 
 
-def gathered(
-    machine: Machine,
-    value: View,
-    dim: int,
-    of_class: int,
-    count: int,
-    axes: Sequence[int],
-) -> View:
-    """A value whole along one dimension."""
-    local, held = list(value.layout.local), list(value.layout.axes)
-    local[dim] = (Digit(of_class, 1, count),)
-    for axis in axes:
-        if any(digit.dim not in (of_class, -1) for digit in held[axis]):
-            raise Unreadable("an axis of several dimensions")
-        held[axis] = repeated(machine.sizes[axis])
-    tables = tuple(item for item in value.layout.tables if item[0] != of_class)
-    return View(value.node, DigitLayout(tuple(local), tuple(held), tables))
-
-
 def part(machine: Machine, made: View, axes: Sequence[int], tag: Hashable) -> View:
     """What each device has of a sum over axes: `tag` tells the way it is split."""
+    if not axes:
+        return made
     term, count = machine.term(made), len(axes)
     sizes = tuple(machine.sizes[axis] for axis in axes)
     attrs = ("sum", made.node, count, tag)
@@ -280,168 +272,16 @@ def part(machine: Machine, made: View, axes: Sequence[int], tag: Hashable) -> Vi
 
 @handler("gather")
 def _gather(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]:
+    """At known places, rows; else as its equation says, or once it is masked."""
+    with contextlib.suppress(Unreadable):
+        return [known_lookup(machine, op, views)]
     value, index = views
-    return machine.by_equation(op, (value, plain_index(machine, index)))
-
-
-@handler("scatter")
-def _scatter(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]:
-    """What is scattered, by a monoid: into its identity, and what was there besides."""
-    monoid = monoid_of(op.signature.lambdas[0]) if len(views) == 3 else None
-    (type_, *_) = op.signature.results
-    literal = None if monoid is None else identity(monoid, type_.dtype)
-    if monoid is None or literal is None:
-        return _into(machine, op, views)
-    nothing = machine.number(literal, type_)
-    made = _into(machine, op, (nothing, *views[1:]))
-    if starts_reduction(monoid, machine.term(views[0])):
-        return made
-    labels = tuple(range(len(type_.shape)))
-    attrs = ((), type_.dtype, type_.dtype)
-    both = Equation(OPS[monoid], (labels, labels), (labels,), attrs, commutes=True)
-    return machine.apply(both, (views[0], *made), (type_,))
-
-
-def _into(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]:
-    if len(views) != 3:
-        return machine.by_equation(op, views)
-    base, index, update = views
-    given = (base, plain_index(machine, index), update)
-    found: Sequence[View] | Unreadable
+    places = places_in_whole(machine, op, value, index)
+    if places is not None:
+        return [places]
     try:
-        found = machine.by_equation(op, given)
-    except Unreadable as error:
-        found = error
-    known = not isinstance(found, Unreadable) and machine.classes.in_source(
-        found[0].node
-    )
-    if known or machine.classes.source is None:
-        if isinstance(found, Unreadable):
-            raise found
-        return found
-    try:
-        return [_in_tiles(machine, op, base, index, update)]
+        return machine.by_equation(op, (value, plain_index(machine, index)))
     except Unreadable:
-        return _raised(found)
-
-
-def _raised(found: Sequence[View] | Unreadable) -> Sequence[View]:
-    if isinstance(found, Unreadable):
-        raise found
-    return found
-
-
-def _in_tiles(machine: Machine, op: Op, base: View, index: View, update: View) -> View:
-    """The tile of a scatter into the whole."""
-    signature = op.signature
-    name = "scatter_dims_to_operand_dims"
-    dim = _looked_in(signature, "scatter_dimension_numbers", name)
-    rows = signature.results[0].shape[dim]
-    equation = machine.equation(signature)
-    _require_single_rows(signature, dim)
-    for leaf, whole in leaves(machine, op.operands[1]):
-        for count in _sizes(machine, leaf, update.node):
-            at = _shifts(machine, index, whole, count, rows)
-            if at is None or not _has_rows(machine, base, dim, at, count):
-                continue
-            axes = [a for a in range(len(machine.sizes)) if at.shape[a] > 1]
-            into = _widened(machine, base, dim, count, axes)
-            shape = list(signature.results[0].shape)
-            shape[dim] = count
-            types = (tensor(tuple(shape), signature.results[0].dtype),)
-            (made,) = machine.apply(
-                equation, (into, plain_index(machine, whole), update), types
-            )
-            if machine.classes.in_source(made.node):
-                wide = [1] * (len(machine.sizes) + len(shape))
-                wide[: len(machine.sizes)] = at.shape
-                place = [1] * len(wide)
-                place[len(machine.sizes) + dim] = rows
-                first = at.reshape(wide) + np.arange(rows).reshape(place)
-                return moved(
-                    machine, made, dim, np.where(first < count, first, GARBAGE), rows
-                )
-    raise Unreadable("a scatter that is not split as its tiles are")
-
-
-def _sizes(machine: Machine, leaf: int, update: int) -> Iterator[int]:
-    """How long the dimension is in the source that these are scattered into."""
-    known = set[int]()
-    for node in machine.classes.nodes_of("stablehlo.scatter"):
-        term = machine.classes.terms[node]
-        if len(term.new) != 1:
-            continue
-        own = plain_index(machine, View(leaf, DigitLayout((), ()))).node
-        if term.refs[1].node in (leaf, own) and term.new[0] not in known:
-            known.add(term.new[0])
-            yield term.new[0]
-
-
-def _require_single_rows(signature: Signature, dim: int) -> None:
-    """Windows of several rows would reach over the edge of a tile, and be left out."""
-    numbers = fields(signature.attrs["scatter_dimension_numbers"])
-    gone = {
-        *numbers.get("inserted_window_dims", ()),
-        *numbers.get("input_batching_dims", ()),
-    }
-    rank = len(signature.operands[0].shape)
-    window = [d for d in range(rank) if d not in gone]
-    if dim in window:
-        place = numbers.get("update_window_dims", ())[window.index(dim)]
-        if signature.operands[2].shape[place] != 1:
-            raise Unreadable("windows of several rows into tiles")
-
-
-def _has_rows(machine: Machine, base: View, dim: int, at: Rows, count: int) -> bool:
-    """Whether each device has the rows that it scatters into; or equal ones."""
-    of_class = along(base.layout, dim)
-    if of_class is None:
-        return True
-    rows = rows_of(base.layout, of_class)
-    place, axes = len(machine.sizes) + dim, len(machine.sizes)
-    first = at.reshape(*at.shape, *(1 for _ in base.layout.local))
-    wide = [1] * (axes + len(base.layout.local))
-    wide[place] = rows.shape[place]
-    wanted = first + np.arange(rows.shape[place]).reshape(wide)
-    right = bool(((rows == wanted) | (wanted >= count)).all())
-    return right and machine.term(base).dims[of_class] == count
-
-
-def _shifts(
-    machine: Machine, index: View, whole: View, count: int, rows: int
-) -> Rows | None:
-    """By how much devices shift indices, if out of their tiles all are out of range."""
-    leaf = whole.node
-    have = leaf_rows(machine.classes, index, leaf)
-    wanted_rows = leaf_rows(machine.classes, whole, leaf)
-    if any((a != b).any() for a, b in zip(have, wanted_rows, strict=True)):
-        return None
-    values = domain(count, machine, leaf, (index,), rows)
-    place = on_devices(machine, index, leaf, values).astype(np.int64)
-    spread = values.reshape(-1, *(1 for _ in machine.sizes))
-    inside = (place >= 0) & (place < rows)
-    offset = np.where(inside, spread - place, -1).max(0)
-    wanted = spread - offset
-    expected = (wanted >= 0) & (wanted < rows) & (spread >= 0) & (spread < count)
-    beyond = inside & (spread >= count)  # rows that are not there
-    if (offset < 0).any() or ((inside & ~beyond) != expected).any():
-        return None
-    if (expected & (place != wanted)).any():
-        return None
-    for axis in range(offset.ndim):
-        first = offset.take([0], axis)
-        if (offset == first).all():
-            offset = first
-    return np.asarray(offset)
-
-
-def _widened(
-    machine: Machine, base: View, dim: int, count: int, axes: Sequence[int]
-) -> View:
-    """What is scattered into, whole along one dimension."""
-    of_class = along(base.layout, dim)
-    if of_class is not None:
-        return gathered(machine, base, dim, of_class, count, axes)
-    local = list(base.layout.local)
-    local[dim] = repeated(count)
-    return View(base.node, base.layout.with_local(local))
+        if machine.classes.source is None:
+            raise
+        return [unread(machine, op)]

@@ -12,20 +12,22 @@ dimension for each axis, which sums up to the source's symbol.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, replace
 
 from partir.ir.core import Op
+from partir.ir.types import TensorType
 from partir.verify.align import Equation
 from partir.verify.carried import LoopPair, symbols, turn
 from partir.verify.constancy import Place, constant_along, is_constant
 from partir.verify.device_loops import define_on_devices, match_on_devices
-from partir.verify.layout import Digit, DigitLayout, Unreadable, View, depends_on
+from partir.verify.layout import DigitLayout, Unreadable, View, depends_on
+from partir.verify.lookups import part
 from partir.verify.machine import Machine, control
 from partir.verify.reductions import reduced_over_axes
 from partir.verify.spread import dims_held, same
-from partir.verify.sums import PART
-from partir.verify.terms import ClassTerm
-from partir.verify.tiles import possible, shown
+from partir.verify.tiles import AxesOfDims, is_even, possible, shown, tiled
+from partir.verify.uneven import uneven_tile
 
 _TRIES = 6
 
@@ -73,36 +75,45 @@ def _define(machine: Machine, op: Op, inits: list[View]) -> list[View]:
 class _Guess:
     """How a carried value is tiled, and the axes over which it is a part of a sum."""
 
-    tile: DigitLayout
+    shape: tuple[int, ...]  # of the whole
+    tiling: AxesOfDims
     parts: tuple[int, ...] = ()
+
+    @property
+    def axes(self) -> set[int]:
+        """Axes that tiles differ along."""
+        return {axis for axes in self.tiling for axis in axes}
+
+    def tile(self, machine: Machine, whole: View) -> View:
+        """The tile of a value that the source has."""
+        if is_even(self.shape, self.tiling, machine.sizes):
+            return shown(tiled(self.shape, self.tiling, machine.sizes), whole)
+        return uneven_tile(machine, whole, self.tiling)
 
     def show(self, machine: Machine, symbol: View, op: Op) -> View:
         """What the value is in a loop, if the source's is `symbol`."""
-        view = shown(self.tile, symbol)
-        if not self.parts:
-            return view
-        term, count = machine.term(symbol), len(self.parts)
-        sizes = tuple(machine.sizes[axis] for axis in self.parts)
-        attrs = ("sum", symbol.node, count, op.results)  # each loop has other parts
-        part = ClassTerm(
-            PART, attrs, (), (), (), new=(*sizes, *term.dims), dtype=term.dtype
-        )
-        local = tuple(_later(items, count) for items in view.layout.local)
-        axes = [_later(items, count) for items in view.layout.axes]
-        for number, axis in enumerate(self.parts):
-            axes[axis] = (Digit(number, 1, machine.sizes[axis]),)
-        return View(machine.classes.of(part), DigitLayout(local, tuple(axes)))
+        view = self.tile(machine, symbol)
+        return part(machine, view, self.parts, op.results) if self.parts else view
 
     def holds(self, machine: Machine, found: View, source: View) -> bool:
         """Whether a value is this tile, or this part, of what the source has."""
         if self.parts:
             shape = [1] * len(found.layout.local)
             found = reduced_over_axes(machine, "sum", found, self.parts, shape)
-        return same(found, shown(self.tile, source))
+        return same(found, self.tile(machine, source))
 
 
-def _later(items: tuple[Digit, ...], count: int) -> tuple[Digit, ...]:
-    return tuple(d._replace(dim=d.dim + count) if d.dim >= 0 else d for d in items)
+def _guesses(
+    machine: Machine, whole: TensorType, local: TensorType, init: View, source: View
+) -> list[_Guess]:
+    """Ways of tiling what a loop carries that it may start from."""
+    found = []
+    for tiling in possible(whole.shape, local.shape, machine.sizes):
+        guess = _Guess(whole.shape, tiling)
+        with contextlib.suppress(Unreadable):  # no rows that could be nowhere
+            if guess.holds(machine, init, source):
+                found.append(guess)
+    return found
 
 
 def _match(machine: Machine, op: Op, inits: list[View]) -> list[View]:
@@ -126,12 +137,8 @@ def _match(machine: Machine, op: Op, inits: list[View]) -> list[View]:
 
 def _induct(machine: Machine, op: Op, inits: list[View], loop: LoopPair) -> list[View]:
     choices = [
-        [
-            guess
-            for tile in possible(whole_.shape, local.shape, machine.sizes)
-            if (guess := _Guess(tile)).holds(machine, init, source)
-        ]
-        for whole_, local, init, source in zip(
+        _guesses(machine, *each)
+        for each in zip(
             loop.types, op.signature.operands, inits, loop.inits, strict=True
         )
     ]
@@ -201,29 +208,25 @@ def _better(
         if guess.holds(machine, *made):
             return guess
     axes = {a for a in range(len(machine.sizes)) if depends_on(found.layout, a)}
-    more = replace(last, parts=tuple(sorted(axes - _axes(machine, last))))
-    fits = more not in tried and _in_one(machine, last, found)
+    more = replace(last, parts=tuple(sorted(axes - last.axes)))
+    fits = more not in tried and _in_one(last, found)
     if fits and more.holds(machine, *start):
         return more
     for guess in left:
-        if _axes(machine, guess) <= axes:
+        if guess.axes <= axes:
             return guess
     for guess in choices:
-        summed = replace(guess, parts=tuple(sorted(axes - _axes(machine, guess))))
+        summed = replace(guess, parts=tuple(sorted(axes - guess.axes)))
         if summed not in tried and summed.holds(machine, *start):
             return summed
     return left[0] if left else None
 
 
-def _in_one(machine: Machine, guess: _Guess, found: View) -> bool:
+def _in_one(guess: _Guess, found: View) -> bool:
     """Whether tiles, as guessed, lie in the dimensions that local ones are parts of."""
     local = {dim for items in found.layout.local for dim in dims_held(items)}
-    held = [dims_held(found.layout.axes[axis]) for axis in _axes(machine, guess)]
+    held = [dims_held(found.layout.axes[axis]) for axis in guess.axes]
     return all(dims & local for dims in held)
-
-
-def _axes(machine: Machine, guess: _Guess) -> set[int]:
-    return {a for a in range(len(machine.sizes)) if depends_on(guess.tile, a)}
 
 
 @control("case", "if")

@@ -19,6 +19,7 @@ from partir.verify.classes import Classes
 from partir.verify.concrete import computed, number_class
 from partir.verify.contents import recognised
 from partir.verify.equations import equation_of
+from partir.verify.equations.elementwise import is_elementwise
 from partir.verify.layout import DigitLayout, Unreadable, View, repeated
 from partir.verify.merging import plain
 from partir.verify.monoids import monoid_of_kind
@@ -27,6 +28,7 @@ from partir.verify.pins import settled
 from partir.verify.plans import Plan, make_plan
 from partir.verify.sums import CONTRACTIONS, starts_reduction, times
 from partir.verify.terms import ClassTerm
+from partir.verify.unjoined import handed_on, split
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,7 @@ class Machine:
     env: dict[int, Known] = field(default_factory=dict)
     reductions: dict[Any, tuple[int, DigitLayout]] = field(default_factory=dict)
     bound: dict[Any, tuple[int, DigitLayout]] = field(default_factory=dict)
+    largest: dict[int, Any] = field(default_factory=dict)  # of tiles, by class
     _plans: dict[Any, Plan] = field(default_factory=dict)
     _moved: dict[tuple[Signature, DigitLayout], DigitLayout] = field(
         default_factory=dict
@@ -159,7 +162,10 @@ class Machine:
 
     def settled(self, view: View) -> View:
         """A view in the plainest form that says the same."""
-        return plain(self.classes, picked(self.classes, settled(self.classes, view)))
+        if not view.layout.tables:
+            return plain(self.classes, view)
+        view = settled(self.classes, split(self.classes, view))
+        return plain(self.classes, picked(self.classes, view))
 
     def _kept(self, op: Op, views: Sequence[View]) -> list[View]:
         """Results in the form in which the source has them."""
@@ -213,6 +219,8 @@ class Machine:
                 known = computed(self.classes, self.sizes, op, views)
                 if known is not None:
                     return known
+                if self.classes.source is not None and is_elementwise(signature):
+                    views = handed_on(self.classes, views)
                 break
         run = HANDLERS.get(kind)
         if run is None or has_only_an_equation(signature):

@@ -72,21 +72,23 @@ def _read(term: ClassTerm, number: int, layout: DigitLayout, along: int) -> View
     ref = term.refs[number]
 
     def moved(items: Digits) -> list[Digit]:
-        return [_digit(term, ref, digit) for digit in items]
+        return [read_digit(term, ref, digit) for digit in items]
 
     local = [moved(items) for items in layout.local]
-    local[along] += [_special(term, ref, item) for item in term.specials[number]]
+    local[along] += [read_special(term, ref, item) for item in term.specials[number]]
     axes = tuple(digits(moved(items)) for items in layout.axes)
     return View(ref.node, DigitLayout(tuple(map(digits, local)), axes))
 
 
-def _digit(term: ClassTerm, ref: Ref, digit: Digit) -> Digit:
+def read_digit(term: ClassTerm, ref: Ref, digit: Digit) -> Digit:
+    """A digit of a class as one of what the class reads."""
     if digit.dim == REPEATED:
         return digit
     return _variable(term, ref, term.free[digit.dim], digit.stride, digit.size)
 
 
-def _special(term: ClassTerm, ref: Ref, item: Item) -> Digit:
+def read_special(term: ClassTerm, ref: Ref, item: Item) -> Digit:
+    """A part of a dimension that an op runs along, as a digit of what it reads."""
     if isinstance(item, int):
         return _variable(term, ref, item, 1, term.sizes[item])
     name, size = item

@@ -7,7 +7,7 @@ that is made of them: a deep network is read as quickly as one without windows.
 
 from __future__ import annotations
 
-from partir.verify.classes import Classes
+from partir.verify.classes import Classes, Made
 from partir.verify.layout import View
 from partir.verify.rows import FIRST_MADE
 from partir.verify.spread import dims_held, rows_of, with_rows
@@ -51,3 +51,14 @@ def _counted(classes: Classes, view: View, dim: int, number: int) -> View:
     node = pick(classes, view.node, dim, number)
     rows = classes.rows.places(rows_of(view.layout, dim), number)
     return View(node, with_rows(view.layout, dim, rows, size))
+
+
+def picked_rows(classes: Classes, made: Made) -> Made:
+    """The same for a class in the making: its rows, if the source has them."""
+    node, rows = made.node, dict(made.rows)
+    for variable, held in made.rows.items():
+        number = classes.rows.pick(held) if (held >= FIRST_MADE).any() else None
+        if number is not None:
+            node = pick(classes, node, made.where[variable][0], number)
+            rows[variable] = classes.rows.places(held, number)
+    return made._replace(node=node, rows=rows)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from partir.ir.attributes import FORMED, i64_array, ints
 from partir.ir.core import Op, Signature
 from partir.ir.types import TensorType
+from partir.verify.chosen import pool_gradient
 from partir.verify.layout import Unreadable, View
 from partir.verify.machine import Machine, handler
 from partir.verify.monoids import identity
@@ -21,7 +22,10 @@ from partir.verify.monoids import identity
 def _pool_gradient(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]:
     signature = op.signature
     if FORMED not in signature.attrs:
-        return machine.by_equation(op, views)
+        try:
+            return [pool_gradient(machine, signature, views)]
+        except Unreadable:
+            return machine.by_equation(op, views)
     pad, plain, cut = _in_parts(signature)
     fill = machine.number(_never_chosen(signature), pad.operands[1])
     wide = _made(machine, op, pad, views[0], fill)

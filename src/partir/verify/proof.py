@@ -17,6 +17,7 @@ import partir.verify.ordering
 import partir.verify.permutes
 import partir.verify.pools
 import partir.verify.reductions
+import partir.verify.scatters
 import partir.verify.windows  # noqa: F401  (handlers register themselves)
 from partir.errors import VerificationError
 from partir.frontend.device_local import read_device_local

@@ -13,23 +13,24 @@ from partir.ir.core import Op, Signature
 from partir.ir.types import TensorType, tensor
 from partir.verify.align import Equation
 from partir.verify.components import components, show, tied
-from partir.verify.joins import JOINED, JoinedPiece, joined, moved
+from partir.verify.joins import JoinedPiece, joined, moved
 from partir.verify.layout import Unreadable, View, repeated, size_of
 from partir.verify.machine import Machine, handler
 from partir.verify.monoids import OPS, keeps_type, monoid_of
 from partir.verify.pairs import reduced_again
 from partir.verify.pins import settled
+from partir.verify.reduction import Reduction
 from partir.verify.rows import FIRST_MADE, RowTable
 from partir.verify.spread import dims_held, rows_of, shape_of
 from partir.verify.sums import (
     BINDING,
     LOOKED_INTO,
     REDUCE,
-    Reduction,
     reduce,
     repeated_often,
     starts_reduction,
 )
+from partir.verify.unjoined import JOINED, split
 
 
 def reduced(
@@ -102,7 +103,7 @@ def _worked_out(
         dim = where[variable][0]
         tables[dim] = RowTable(held, of_class[dim])
     layout, _ = aligned.result(0, shape, where, 0, tables)
-    return settled(classes, View(found.node, layout))
+    return settled(classes, split(classes, View(found.node, layout)))
 
 
 @lru_cache(maxsize=1024)

@@ -173,6 +173,24 @@ class MadeRows:
             made[place] = self._made[int(rows[place]) - FIRST_MADE][-2]
         return made
 
+    def windows(self, given: Rows, shown: Rows) -> Rows:
+        """Numbers of the places in windows: of their rows, and what each is given.
+
+        `given` has a row for each window, `shown` also one for each place in it.
+        """
+        columns = np.concatenate([given[..., None], shown], -1)
+        flat = columns.reshape(-1, columns.shape[-1])
+        distinct, places = np.unique(flat, axis=0, return_inverse=True)
+        count = shown.shape[-1]
+        made = [
+            [self._number(np.array([n, *row, -6])) for n in range(count)]
+            if (row != GARBAGE).all()
+            else [GARBAGE] * count
+            for row in distinct
+        ]
+        numbers = np.array(made, dtype=np.int64).reshape(-1, count)
+        return numbers[places.reshape(-1)].reshape(shown.shape)
+
     # Rows that the source has one behind the other
 
     def pick(self, rows: Rows) -> int | None:

@@ -186,6 +186,17 @@ def along(layout: DigitLayout, dim: int | None) -> int | None:
     return found.pop() if found else None
 
 
+def tiled_along(layout: DigitLayout, dim: int) -> list[int]:
+    """Dimensions of the class that a local one may count: of one row, any that others
+    don't count and devices have different rows of.
+    """
+    found = along(layout, dim)
+    if found is not None or layout.local[dim]:
+        return [] if found is None else [found]
+    others = {d for items in layout.local for d in dims_held(items)}
+    return sorted({d for items in layout.axes for d in dims_held(items)} - others)
+
+
 def relaid(layout: DigitLayout, dim: int, at: Rows, size: int, own: int) -> DigitLayout:
     """A layout whose rows along one local dimension are at other places.
 

@@ -8,19 +8,27 @@ it is what the source computes; else the sum is moved inwards, past ops that are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from partir.verify.classes import NO_ROWS, Classes, Made, inside
+from partir.verify.classes import Classes, Made, inside
 from partir.verify.concrete import KNOWN, reduced_rows
 from partir.verify.layout import Unreadable
 from partir.verify.linear import PushedSum, step_past
-from partir.verify.mentions import SplitDims, split_dims
+from partir.verify.mentions import SplitDims
 from partir.verify.monoids import is_identity
-from partir.verify.picks import PICKED, pick
+from partir.verify.picks import PICKED, pick, picked_rows
 from partir.verify.pins import AT, settled_rows
+from partir.verify.reduction import (
+    Reduction,
+    RowsOfBags,
+    in_digits,
+    rows_inside,
+    single,
+    size_within,
+    use_within,
+)
 from partir.verify.rows import BAG, DROPPED, GARBAGE, OPEN, Rows, filled
 from partir.verify.terms import (
     BOUND,
@@ -45,25 +53,23 @@ LOOKED_INTO = CONTRACTIONS | {REDUCE, TIMES, PART, AT, PICKED, KNOWN}
 LOOKED_INTO |= {"stablehlo.scatter"}
 
 
-class Reduction(NamedTuple):
-    """Reduce a class, whose dimensions are these variables, over some of them."""
-
-    monoid: str
-    node: int
-    dims: Dims
-    sizes: Mapping[Variable, int]
-    bound: frozenset[Variable]
-    moves: bool = True  # inwards, past what is linear
-    rows: Mapping[Variable, Rows] = NO_ROWS  # of bound variables, if not all, once each
-
-    @property
-    def used(self) -> frozenset[Variable]:
-        """The bound variables that the class depends on."""
-        return frozenset(v for dim in self.dims for v in dim if v in self.bound)
-
-
 def reduce(classes: Classes, what: Reduction) -> Made:
-    """The class of a reduction, in the form in which the source has it if it does."""
+    """The class of a reduction, in the form in which the source has it if it does.
+
+    A sum over one axis that was moved inwards may belong with one over another that
+    was not: both are tried.
+    """
+    made = _reduced(classes, what)
+    before = classes.unmoved.get(what.node)
+    if before is None or what.rows or in_source(classes, made):
+        return made
+    node, order = before
+    dims = tuple(what.dims[dim] for dim in order)
+    whole = _reduced(classes, what._replace(node=node, dims=dims))
+    return whole if in_source(classes, whole) else made
+
+
+def _reduced(classes: Classes, what: Reduction) -> Made:
     used = what.used
     if not used:
         return Made(what.node, where_of(what.dims, what.sizes))
@@ -126,9 +132,34 @@ def _of_term(classes: Classes, term: ClassTerm, what: Reduction) -> Made:
         return direct
     if what.moves and (direct is None or what.monoid == "sum"):
         pushed = _push(classes, term, what)
-        if pushed is not None and (direct is None or in_source(classes, pushed)):
+        if pushed is not None and _is_better(classes, pushed, term):
             return pushed
+        if pushed is not None and direct is None:
+            return _moved(classes, pushed, _plain(classes, term, what))
     return direct or _plain(classes, term, what)
+
+
+def _is_better(classes: Classes, made: Made, term: ClassTerm) -> bool:
+    """Whether the source has a class, or it reads no parts any more, as `term` does."""
+    after, before = (t.refs for t in (classes.terms[made.node], term))
+    kinds = [{classes.terms[r.node].kind for r in refs} for refs in (after, before)]
+    return in_source(classes, made) or (PART in kinds[1] and PART not in kinds[0])
+
+
+def _moved(classes: Classes, pushed: Made, plain: Made) -> Made:
+    """A sum that was moved inwards, and what it is without that, for later sums."""
+    if in_source(classes, plain):
+        return plain
+    if pushed.rows or plain.rows:
+        return pushed
+    have, want = (
+        dims_of(made.where, len(classes.terms[made.node].dims))
+        for made in (pushed, plain)
+    )
+    if sorted(map(repr, have)) == sorted(map(repr, want)):
+        order = tuple(have.index(dim) for dim in want)
+        classes.unmoved[pushed.node] = (plain.node, order)
+    return pushed
 
 
 def _inside_pins(classes: Classes, term: ClassTerm, what: Reduction) -> Made:
@@ -195,8 +226,7 @@ def _rows_in_source(classes: Classes, made: Made) -> bool:
     node = made.node
     while classes.terms[node].kind in (AT, PICKED):
         node = classes.terms[node].refs[0].node
-    found = classes.source is not None and in_source(classes, made._replace(node=node))
-    return found
+    return classes.source is not None and in_source(classes, made._replace(node=node))
 
 
 def is_zero(classes: Classes, node: int) -> bool:
@@ -233,39 +263,6 @@ def counts_nothing(classes: Classes, monoid: str, node: int) -> bool:
     return starts_reduction(monoid, classes.terms[node])
 
 
-def single(classes: Classes, what: Reduction) -> Made | None:
-    """A reduction of one row is that row."""
-    if len(what.used) != 1 or not what.used <= what.rows.keys():
-        return None
-    (variable,) = what.used
-    rows = what.rows[variable]
-    counted = rows != DROPPED
-    if (counted.sum(-1) != 1).any():
-        return None
-    made = np.where(counted, rows, GARBAGE - DROPPED).max(-1)
-    return Made(what.node, where_of(what.dims, what.sizes), {variable: made})
-
-
-def rows_inside(
-    classes: Classes, what: Reduction, refs: Sequence[tuple[int, Dims]]
-) -> list[SplitDims] | None:
-    """For each operand the rows that bound variables stand for there."""
-    found: list[dict[Variable, Rows]] = [{} for _ in refs]
-    for variable in what.used & what.rows.keys():
-        mentions = [
-            place
-            for place, (_, dims) in enumerate(refs)
-            for dim in dims
-            if variable in dim
-        ]
-        columns = classes.rows.columns(what.rows[variable], len(mentions))
-        for place in {*mentions}:
-            own = [n for n, mention in enumerate(mentions) if mention == place]
-            found[place][variable] = columns[..., own]
-    split = [split_dims(dims, own) for (_, dims), own in zip(refs, found, strict=True)]
-    return None if None in split else [one for one in split if one is not None]
-
-
 def times(classes: Classes, node: int, count: int) -> int:
     """The sum of `count` times the same."""
     term = classes.terms[node]
@@ -300,12 +297,6 @@ def _whole(term: ClassTerm, what: Reduction) -> Made | None:
     return Made(node, where_of(what.dims[extra:], what.sizes))
 
 
-def _use_within(what: Reduction, own: Use) -> Use:
-    sizes = {**what.sizes, **own.sizes}
-    roles = {v: BOUND if v in what.bound else FREE for v in what.sizes}
-    return Use(sizes, {**roles, **own.roles}, own.specials)
-
-
 def _closed(
     classes: Classes, what: Reduction, use: Use, refs: Sequence[tuple[int, Dims]]
 ) -> tuple[Use, dict[Variable, Rows]]:
@@ -327,19 +318,6 @@ def _closed(
     return Use(sizes, roles, use.specials), found
 
 
-def size_within(
-    classes: Classes, refs: Sequence[tuple[int, Dims]], variable: Variable
-) -> int:
-    """How many rows the dimensions have that a variable runs along, if all as many."""
-    found = {
-        classes.terms[node].dims[number]
-        for node, dims in refs
-        for number, dim in enumerate(dims)
-        if variable in dim
-    }
-    return found.pop() if len(found) == 1 else OPEN
-
-
 def _bind(classes: Classes, term: ClassTerm, what: Reduction) -> Made | None:
     """Bound in the reduction or product that made the class, if one did."""
     free = len(term.free)
@@ -347,10 +325,29 @@ def _bind(classes: Classes, term: ClassTerm, what: Reduction) -> Made | None:
     if in_new or not _binds(classes, term, what.monoid):
         return None
     refs, own = inside(term, what.dims, (what.node, "inside"))
-    use, rows = _closed(classes, what, _use_within(what, own), refs)
+    use, rows = _closed(classes, what, use_within(what, own), refs)
     commutes = term.kind == "stablehlo.dot_general"
-    made = classes.make(term, refs, use, what.dims[free:], commutes)
-    return made._replace(rows=rows)
+    return _made(classes, term, (refs, use, rows), what.dims[free:], commutes)
+
+
+def _made(
+    classes: Classes,
+    like: ClassTerm,
+    of: RowsOfBags,
+    new: Dims = (),
+    commutes: bool = False,
+) -> Made:
+    """A class that binds some rows: as bags, or as digits if the source has that."""
+    refs, use, rows = of
+    made = classes.make(like, refs, use, new, commutes)._replace(rows=rows)
+    if not rows or in_source(classes, made):
+        return made
+    apart = in_digits(classes, of)
+    if apart is None:
+        return made
+    found = classes.make(like, apart[0], apart[1], new, commutes)
+    found = found._replace(rows=apart[2])
+    return found if in_source(classes, found) else made
 
 
 def _binds(classes: Classes, term: ClassTerm, monoid: str) -> bool:
@@ -381,10 +378,10 @@ def starts_reduction(monoid: str, term: ClassTerm) -> bool:
 def _plain(classes: Classes, term: ClassTerm, what: Reduction) -> Made:
     like = ClassTerm(REDUCE, what.monoid, (), (), (), dtype=term.dtype)
     refs = [(what.node, what.dims)]
-    use = _use_within(what, Use({}, {}))
+    use = use_within(what, Use({}, {}))
     read = {v: max(size, OPEN) for v, size in use.sizes.items()}  # bags as they are
     use, rows = _closed(classes, what, use._replace(sizes=read), refs)
-    return classes.make(like, refs, use)._replace(rows=rows)
+    return _made(classes, like, (refs, use, rows))
 
 
 def _push(classes: Classes, term: ClassTerm, what: Reduction) -> Made | None:
@@ -401,7 +398,7 @@ def _push(classes: Classes, term: ClassTerm, what: Reduction) -> Made | None:
     columns = None if step is None else rows_inside(classes, what, refs)
     if step is None or columns is None:
         return None
-    use = _use_within(what, own)
+    use = use_within(what, own)
     made: list[Made] = []
     for place, ((node, dims), goes) in enumerate(zip(refs, step.into, strict=True)):
         one = Made(node, where_of(dims, use.sizes))
@@ -439,7 +436,7 @@ def _inner(
         if v not in used or v in inner.rows
     }
     kept = dict(split.kept.values())
-    return Made(inner.node, where, {**inner.rows, **kept})
+    return picked_rows(classes, Made(inner.node, where, {**inner.rows, **kept}))
 
 
 def _counted(what: Reduction, variable: Variable) -> int:

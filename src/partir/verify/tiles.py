@@ -121,23 +121,30 @@ def _looked_up(items: Digits, source: tuple[Digits, ...]) -> Digits:
 
 def possible(
     shape: Sequence[int], local: Sequence[int], sizes: Sequence[int]
-) -> Iterator[DigitLayout]:
-    """All ways of tiling a tensor that give this local shape."""
-    for tiling in _tilings([*zip(shape, local, strict=True)], frozenset(), sizes):
-        yield tiled(shape, tiling, sizes)
+) -> Iterator[AxesOfDims]:
+    """Ways of tiling a tensor that give this local shape: even ones, then others."""
+    dims = [*zip(shape, local, strict=True)]
+    yield from _tilings(dims, frozenset(), sizes, True)
+    short = _tilings(dims, frozenset(), sizes, False)
+    yield from (tiling for tiling in short if not is_even(shape, tiling, sizes))
 
 
 def _tilings(
-    dims: Sequence[tuple[int, int]], used: frozenset[int], sizes: Sequence[int]
-) -> Iterator[tuple[tuple[int, ...], ...]]:
+    dims: Sequence[tuple[int, int]],
+    used: frozenset[int],
+    sizes: Sequence[int],
+    even: bool,
+) -> Iterator[AxesOfDims]:
     if not dims:
         yield ()
         return
     (whole, part), *others = dims
     free = [a for a, size in enumerate(sizes) if a not in used and size > 1]
-    for count in range(len(free) + 1):
+    for count in range(len(free) + 1 if whole > 1 else 1):
         for axes in itertools.permutations(free, count):
-            if part * math.prod(sizes[a] for a in axes) != whole:
+            if even and part * math.prod(sizes[a] for a in axes) != whole:
                 continue
-            for rest in _tilings(others, used | frozenset(axes), sizes):
+            if tile_shape((whole,), (axes,), sizes) != (part,):
+                continue
+            for rest in _tilings(others, used | frozenset(axes), sizes, even):
                 yield (axes, *rest)

@@ -1,9 +1,8 @@
-"""One row of a tiled dimension, read or replaced at a place that is computed.
+"""One row of a tiled dimension, read at a place that is computed.
 
-*replaced*: each device writes a row of its tile, the new one if the place is in its
-tile, else the row that was there. *read*: each device reads a row of its tile, and puts
-nothing in its place if the place is not in its tile; summed over devices that is the
-row. Both are seen as look-ups are (`lookups.py`), for every place there is.
+Each device reads a row of its tile, and puts nothing in its place if the place is not
+in its tile; summed over devices that is the row. Seen as look-ups are (`lookups.py`),
+for every place there is.
 """
 
 from __future__ import annotations
@@ -14,19 +13,18 @@ from typing import NamedTuple
 import numpy as np
 
 from partir.ir.core import Op
-from partir.ir.types import tensor
 from partir.verify.indices import plain_start
-from partir.verify.joins import moved
 from partir.verify.layout import Unreadable, View
-from partir.verify.lookups import domain, gathered, is_split, leaves, on_devices, part
+from partir.verify.lookups import is_read, leaves, of_whole, part
 from partir.verify.machine import Machine
 from partir.verify.rows import Rows
-from partir.verify.spread import along, rows_of
+from partir.verify.spread import rows_of, tiled_along
 from partir.verify.sums import is_zero
+from partir.verify.wholes import whole_rows, whole_view
 
 
 class _Row(NamedTuple):
-    """A tiled value, and where along it a row is read or replaced."""
+    """A tiled value, and where along it a row is read."""
 
     value: View
     dim: int
@@ -41,38 +39,18 @@ class _Row(NamedTuple):
         return [axis for axis in range(count) if self.rows.shape[axis] > 1]
 
 
-def _row(machine: Machine, op: Op, size: tuple[int, ...], first: int) -> _Row:
-    whole = op.signature.operands[0].shape
+def _rows(machine: Machine, op: Op) -> Iterator[_Row]:
+    """The rows of which one is read; tiles of one row may be of any dimension."""
+    whole, size = op.signature.operands[0].shape, op.signature.results[0].shape
     cut = [d for d in range(len(whole)) if whole[d] != size[d]]
-    if len(cut) != 1 or size[cut[0]] != 1:
+    if len(cut) > 1 or any(size[dim] != 1 for dim in cut):
         raise Unreadable("more than a row, at a place that is not known")
-    (dim,) = cut
     (value,) = machine.read(op.operands[:1])
-    of_class = along(value.layout, dim)
-    if of_class is None:
-        raise Unreadable("a row of what has none")
-    rows = rows_of(value.layout, of_class)
-    if rows.size != np.prod(rows.shape[: len(machine.sizes)]) * whole[dim]:
-        raise Unreadable("rows that other dimensions count, too")
-    return _Row(value, dim, of_class, op.operands[first + dim], rows)
-
-
-def _wholes(machine: Machine, row: _Row, mask: View) -> Iterator[tuple[View, View]]:
-    """The whole value and the place in it, if the mask says whose tile it is in."""
-    count, axes = machine.term(row.value).dims[row.of_class], row.axes
-    tile = row.rows.reshape(*row.rows.shape[: len(machine.sizes)], -1)
-    if not np.array_equal(np.sort(row.rows, None), np.arange(count)):
-        raise Unreadable("rows that several devices have, or none")
-    (start,) = machine.read((row.start,))
-    for leaf, index in leaves(machine, row.start):
-        values = domain(count, machine, leaf, (mask, start), tile.shape[-1])
-        here = on_devices(machine, mask, leaf, values)
-        place = np.clip(on_devices(machine, start, leaf, values), 0, tile.shape[-1] - 1)
-        if is_split(machine, tile, here, place, np.clip(values, 0, count - 1), axes):
-            yield (
-                gathered(machine, row.value, row.dim, row.of_class, count, axes),
-                plain_start(machine, index, count - 1),
-            )
+    for dim in cut or [d for d in range(len(whole)) if whole[d] == 1]:
+        for of_class in tiled_along(value.layout, dim):
+            rows = rows_of(value.layout, of_class)
+            if rows.size == np.prod(rows.shape[: len(machine.sizes)]) * whole[dim]:
+                yield _Row(value, dim, of_class, op.operands[1 + dim], rows)
 
 
 def _maker(machine: Machine, value: int, name: str) -> Op:
@@ -82,36 +60,34 @@ def _maker(machine: Machine, value: int, name: str) -> Op:
     return machine.program.ops[maker]
 
 
-def replaced(machine: Machine, op: Op) -> View:
-    """``update(tile, select(is here, new, slice(tile, i)), i)``: a tile of all."""
-    size = op.signature.operands[1].shape
-    row = _row(machine, op, size, 2)
-    choice = _maker(machine, op.operands[1], "select")
-    before = _maker(machine, choice.operands[2], "dynamic_slice")
-    if before.operands != (op.operands[0], *op.operands[2:]):
-        raise Unreadable("a row that is not the one that was there")
-    mask, new = machine.read(choice.operands[:2])
-    shape = list(op.signature.results[0].shape)
-    tile, shape[row.dim] = shape[row.dim], machine.term(row.value).dims[row.of_class]
-    type_ = tensor(tuple(shape), op.signature.results[0].dtype)
-    for whole, index in _wholes(machine, row, mask):
-        equation = machine.equation(op.signature)
-        (made,) = machine.apply(equation, (whole, new, index), (type_,))
-        if machine.classes.in_source(made.node):
-            return moved(machine, made, row.dim, row.rows, tile)
-    raise Unreadable("a row that is not replaced as its tiles are")
-
-
 def masked_row(machine: Machine, views: tuple[View, ...], read: int) -> View:
     """``select(is here, slice(tile, at), 0)``: a part of the row of the whole."""
     mask, chosen, other = views
     op = _maker(machine, read, "dynamic_slice")
     if not is_zero(machine.classes, other.node):
         raise Unreadable("a row with another number than zero beside it")
-    row = _row(machine, op, op.signature.results[0].shape, 1)
-    for whole, index in _wholes(machine, row, mask):
-        equation = machine.equation(op.signature)
-        (made,) = machine.apply(equation, (whole, index), op.signature.results)
-        if machine.classes.in_source(made.node):
+    for row in _rows(machine, op):
+        made = _read(machine, op, row, mask)
+        if made is not None:
             return part(machine, made, row.axes, (chosen, mask))
     raise Unreadable("a row that is not read as its tiles are")
+
+
+def _read(machine: Machine, op: Op, row: _Row, mask: View) -> View | None:
+    """The row of the whole, if the mask says whose tile it is in."""
+    value, dim, of_class, axes = row.value, row.dim, row.of_class, row.axes
+    tile = row.rows.reshape(*row.rows.shape[: len(machine.sizes)], -1)
+    (start,) = machine.read((row.start,))
+    for leaf, index in leaves(machine, row.start):
+        for whole in whole_rows(machine, op.kind, value, of_class):
+            if not is_read(machine, leaf, (mask, start), tile, whole, axes):
+                continue
+            given = (
+                whole_view(machine, value, dim, of_class, axes, whole),
+                plain_start(machine, index, whole.size - 1),
+            )
+            equation = machine.equation(of_whole(op.signature, dim, whole.size))
+            (made,) = machine.apply(equation, given, op.signature.results)
+            if machine.classes.in_source(made.node):
+                return made
+    return None

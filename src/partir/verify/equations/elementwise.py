@@ -11,7 +11,7 @@ COMMUTING = frozenset(
 )
 
 
-@equation(
+_NAMES = (
     *(
         "abs add and atan2 cbrt ceil clamp compare complex convert cosine "
         "count_leading_zeros divide exponential exponential_minus_one floor imag "
@@ -29,6 +29,17 @@ COMMUTING = frozenset(
         ).split()
     ),
 )
+
+
+def is_elementwise(signature: Signature) -> bool:
+    """Whether an op computes each element from all operands at its place."""
+    (result, *others) = signature.results
+    name = signature.kind.removeprefix("stablehlo.")
+    same = all(type_.shape == result.shape for type_ in signature.operands)
+    return name in _NAMES and same and not others
+
+
+@equation(*_NAMES)
 def _elementwise(signature: Signature) -> Equation:
     """``x[i], y[i] -> f(x[i], y[i])``; scalars count everywhere."""
     (result,) = signature.results

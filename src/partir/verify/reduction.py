@@ -1,0 +1,135 @@
+"""`Reduction`: what is reduced over what, and the rows that it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from partir.verify.classes import NO_ROWS, Classes, Made
+from partir.verify.mentions import SplitDims, split_dims
+from partir.verify.rows import DROPPED, FIRST_MADE, GARBAGE, OPEN, Rows
+from partir.verify.terms import BOUND, FREE, Dims, Use, Variable, where_of
+
+
+class Reduction(NamedTuple):
+    """Reduce a class, whose dimensions are these variables, over some of them."""
+
+    monoid: str
+    node: int
+    dims: Dims
+    sizes: Mapping[Variable, int]
+    bound: frozenset[Variable]
+    moves: bool = True  # inwards, past what is linear
+    rows: Mapping[Variable, Rows] = NO_ROWS  # of bound variables, if not all, once each
+
+    @property
+    def used(self) -> frozenset[Variable]:
+        """The bound variables that the class depends on."""
+        return frozenset(v for dim in self.dims for v in dim if v in self.bound)
+
+
+def single(classes: Classes, what: Reduction) -> Made | None:
+    """A reduction of one row is that row."""
+    if len(what.used) != 1 or not what.used <= what.rows.keys():
+        return None
+    (variable,) = what.used
+    rows = what.rows[variable]
+    counted = rows != DROPPED
+    if (counted.sum(-1) != 1).any():
+        return None
+    made = np.where(counted, rows, GARBAGE - DROPPED).max(-1)
+    return Made(what.node, where_of(what.dims, what.sizes), {variable: made})
+
+
+def rows_inside(
+    classes: Classes, what: Reduction, refs: Sequence[tuple[int, Dims]]
+) -> list[SplitDims] | None:
+    """For each operand the rows that bound variables stand for there."""
+    found: list[dict[Variable, Rows]] = [{} for _ in refs]
+    for variable in what.used & what.rows.keys():
+        mentions = [
+            place
+            for place, (_, dims) in enumerate(refs)
+            for dim in dims
+            if variable in dim
+        ]
+        columns = classes.rows.columns(what.rows[variable], len(mentions))
+        for place in {*mentions}:
+            own = [n for n, mention in enumerate(mentions) if mention == place]
+            found[place][variable] = columns[..., own]
+    split = [split_dims(dims, own) for (_, dims), own in zip(refs, found, strict=True)]
+    return None if None in split else [one for one in split if one is not None]
+
+
+def size_within(
+    classes: Classes, refs: Sequence[tuple[int, Dims]], variable: Variable
+) -> int:
+    """How many rows the dimensions have that a variable runs along, if all as many."""
+    found = {
+        classes.terms[node].dims[number]
+        for node, dims in refs
+        for number, dim in enumerate(dims)
+        if variable in dim
+    }
+    return found.pop() if len(found) == 1 else OPEN
+
+
+def use_within(what: Reduction, own: Use) -> Use:
+    """Variables of a term, some of which a reduction binds."""
+    sizes = {**what.sizes, **own.sizes}
+    roles = {v: BOUND if v in what.bound else FREE for v in what.sizes}
+    return Use(sizes, {**roles, **own.roles}, own.specials)
+
+
+RowsOfBags = tuple[
+    Sequence[tuple[int, Dims]], Use, Mapping[Variable, Rows]
+]  # what is read, over which variables, and the bags that some of these stand for
+
+
+def in_digits(classes: Classes, of: RowsOfBags) -> RowsOfBags | None:
+    """Bags that are all rows with one digit of their number, as this digit.
+
+    The other digit is bound: every n-th row from a first one on, or n in a row.
+    """
+    refs, use, bags = of
+    sizes, roles, rows = dict(use.sizes), dict(use.roles), dict(bags)
+    dims = [list(held) for _, held in refs]
+    for variable, numbers in bags.items():
+        size = size_within(classes, refs, variable)
+        found = _digit(classes, numbers, size)
+        if found is None:
+            return None
+        digit, count, minor = found
+        bound = ("bound", variable)
+        pair = (bound, variable) if minor else (variable, bound)
+        for held in dims:
+            held[:] = [pair if dim == (variable,) else dim for dim in held]
+        if any(variable in dim and dim != pair for held in dims for dim in held):
+            return None
+        sizes[variable], roles[variable] = size // count, FREE
+        sizes[bound], roles[bound] = count, BOUND
+        rows[variable] = digit
+    made = [(node, tuple(held)) for (node, _), held in zip(refs, dims, strict=True)]
+    return made, Use(sizes, roles, use.specials), rows
+
+
+def _digit(classes: Classes, bags: Rows, size: int) -> tuple[Rows, int, bool] | None:
+    """The digit that tells bags apart, how many rows each has, and if it is minor."""
+    if (bags < FIRST_MADE).any():
+        return None
+    members = [classes.rows.bag(int(bag)) for bag in bags.reshape(-1)]
+    count = members[0].size
+    if any(one.size != count for one in members) or count < 2:
+        return None
+    every = np.stack(members)
+    if size < 1 or size % count or (every < 0).any() or (every >= size).any():
+        return None
+    number = every[:, 0]
+    steps = np.arange(count)
+    if np.array_equal(number[:, None] + size // count * steps, every):
+        return number.reshape(bags.shape), count, True
+    if np.array_equal((number // count * count)[:, None] + steps, every):
+        return (number // count).reshape(bags.shape), count, False
+    return None

@@ -1,0 +1,213 @@
+"""Scatters into a tiled dimension: each device takes what belongs to its tile.
+
+An index that is not in a tile is out of range there, and leaves the tile as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from partir.ir.attributes import fields
+from partir.ir.core import Op, Signature
+from partir.ir.types import tensor
+from partir.verify.align import Equation
+from partir.verify.index_cases import leaf_rows
+from partir.verify.indices import plain_index
+from partir.verify.joins import moved
+from partir.verify.layout import (
+    DigitLayout,
+    Unreadable,
+    View,
+    depends_on,
+    repeated,
+    size_of,
+)
+from partir.verify.lookups import domain, leaves, looked_in, on_devices
+from partir.verify.machine import Machine, handler
+from partir.verify.monoids import OPS, identity, monoid_of
+from partir.verify.reductions import reduced_over_axes
+from partir.verify.rows import GARBAGE, Rows
+from partir.verify.spread import along, rows_of
+from partir.verify.sums import starts_reduction
+from partir.verify.wholes import whole_view
+
+
+@handler("scatter")
+def _scatter(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]:
+    """What is scattered, by a monoid: into its identity, and what was there besides."""
+    monoid = monoid_of(op.signature.lambdas[0]) if len(views) == 3 else None
+    (type_, *_) = op.signature.results
+    literal = None if monoid is None else identity(monoid, type_.dtype)
+    if monoid is None or literal is None:
+        return _into(machine, op, views)
+    nothing = machine.number(literal, type_)
+    made = _into(machine, op, (nothing, *views[1:]))
+    if starts_reduction(monoid, machine.term(views[0])):
+        return made
+    labels = tuple(range(len(type_.shape)))
+    attrs = ((), type_.dtype, type_.dtype)
+    both = Equation(OPS[monoid], (labels, labels), (labels,), attrs, commutes=True)
+    return machine.apply(both, (views[0], *made), (type_,))
+
+
+def _into(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]:
+    if len(views) != 3:
+        return machine.by_equation(op, views)
+    base, index, update = views
+    given = (base, plain_index(machine, index), update)
+    found: Sequence[View] | Unreadable
+    try:
+        found = machine.by_equation(op, given)
+    except Unreadable as error:
+        found = error
+    known = not isinstance(found, Unreadable) and machine.classes.in_source(
+        found[0].node
+    )
+    if known or machine.classes.source is None:
+        if isinstance(found, Unreadable):
+            raise found
+        return found
+    try:
+        return [_in_tiles(machine, op, base, index, update)]
+    except Unreadable:
+        return _raised(found)
+
+
+def _raised(found: Sequence[View] | Unreadable) -> Sequence[View]:
+    if isinstance(found, Unreadable):
+        raise found
+    return found
+
+
+def _in_tiles(machine: Machine, op: Op, base: View, index: View, update: View) -> View:
+    """The tile of a scatter into the whole."""
+    signature = op.signature
+    name = "scatter_dims_to_operand_dims"
+    dim = looked_in(signature, "scatter_dimension_numbers", name)
+    rows = signature.results[0].shape[dim]
+    equation = machine.equation(signature)
+    _require_single_rows(signature, dim)
+    for leaf, whole in leaves(machine, op.operands[1]):
+        for count in _sizes(machine, leaf, update.node):
+            at = _shifts(machine, index, whole, count, rows)
+            if at is None or not _has_rows(machine, base, dim, at, count):
+                continue
+            axes = [a for a in range(len(machine.sizes)) if at.shape[a] > 1]
+            into = _widened(machine, base, dim, count, axes)
+            shape = list(signature.results[0].shape)
+            shape[dim] = count
+            types = (tensor(tuple(shape), signature.results[0].dtype),)
+            (made,) = machine.apply(
+                equation, (into, plain_index(machine, whole), update), types
+            )
+            if _has(machine, signature, made):
+                wide = [1] * (len(machine.sizes) + len(shape))
+                wide[: len(machine.sizes)] = at.shape
+                place = [1] * len(wide)
+                place[len(machine.sizes) + dim] = rows
+                first = at.reshape(wide) + np.arange(rows).reshape(place)
+                return moved(
+                    machine, made, dim, np.where(first < count, first, GARBAGE), rows
+                )
+    raise Unreadable("a scatter that is not split as its tiles are")
+
+
+def _has(machine: Machine, signature: Signature, made: View) -> bool:
+    """Whether the source has a scatter, or what parts of it on devices add up to."""
+    if machine.classes.in_source(made.node):
+        return True
+    monoid = monoid_of(signature.lambdas[0])
+    axes = [a for a in range(len(machine.sizes)) if depends_on(made.layout, a)]
+    if monoid is None or not axes:
+        return False
+    shape = [size_of(items) for items in made.layout.local]
+    try:
+        whole = reduced_over_axes(machine, monoid, made, axes, shape)
+    except Unreadable:
+        return False
+    return machine.classes.in_source(whole.node)
+
+
+def _sizes(machine: Machine, leaf: int, update: int) -> Iterator[int]:
+    """How long the dimension is in the source that these are scattered into."""
+    known = set[int]()
+    for node in machine.classes.nodes_of("stablehlo.scatter"):
+        term = machine.classes.terms[node]
+        if len(term.new) != 1:
+            continue
+        own = plain_index(machine, View(leaf, DigitLayout((), ()))).node
+        if term.refs[1].node in (leaf, own) and term.new[0] not in known:
+            known.add(term.new[0])
+            yield term.new[0]
+
+
+def _require_single_rows(signature: Signature, dim: int) -> None:
+    """Windows of several rows would reach over the edge of a tile, and be left out."""
+    numbers = fields(signature.attrs["scatter_dimension_numbers"])
+    gone = {
+        *numbers.get("inserted_window_dims", ()),
+        *numbers.get("input_batching_dims", ()),
+    }
+    rank = len(signature.operands[0].shape)
+    window = [d for d in range(rank) if d not in gone]
+    if dim in window:
+        place = numbers.get("update_window_dims", ())[window.index(dim)]
+        if signature.operands[2].shape[place] != 1:
+            raise Unreadable("windows of several rows into tiles")
+
+
+def _has_rows(machine: Machine, base: View, dim: int, at: Rows, count: int) -> bool:
+    """Whether each device has the rows that it scatters into; or equal ones."""
+    of_class = along(base.layout, dim)
+    if of_class is None:
+        return True
+    rows = rows_of(base.layout, of_class)
+    place, axes = len(machine.sizes) + dim, len(machine.sizes)
+    first = at.reshape(*at.shape, *(1 for _ in base.layout.local))
+    wide = [1] * (axes + len(base.layout.local))
+    wide[place] = rows.shape[place]
+    wanted = first + np.arange(rows.shape[place]).reshape(wide)
+    right = bool(((rows == wanted) | (wanted >= count)).all())
+    return right and machine.term(base).dims[of_class] == count
+
+
+def _shifts(
+    machine: Machine, index: View, whole: View, count: int, rows: int
+) -> Rows | None:
+    """By how much devices shift indices, if out of their tiles all are out of range."""
+    leaf = whole.node
+    have = leaf_rows(machine.classes, index, leaf)
+    wanted_rows = leaf_rows(machine.classes, whole, leaf)
+    if any((a != b).any() for a, b in zip(have, wanted_rows, strict=True)):
+        return None
+    values = domain(count, machine, leaf, (index,), rows)
+    place = on_devices(machine, index, leaf, values).astype(np.int64)
+    spread = values.reshape(-1, *(1 for _ in machine.sizes))
+    inside = (place >= 0) & (place < rows)
+    offset = np.where(inside, spread - place, -1).max(0)
+    wanted = spread - offset
+    expected = (wanted >= 0) & (wanted < rows) & (spread >= 0) & (spread < count)
+    beyond = inside & (spread >= count)  # rows that are not there
+    if (offset < 0).any() or ((inside & ~beyond) != expected).any():
+        return None
+    if (expected & (place != wanted)).any():
+        return None
+    for axis in range(offset.ndim):
+        first = offset.take([0], axis)
+        if (offset == first).all():
+            offset = first
+    return np.asarray(offset)
+
+
+def _widened(
+    machine: Machine, base: View, dim: int, count: int, axes: Sequence[int]
+) -> View:
+    """What is scattered into, whole along one dimension."""
+    of_class = along(base.layout, dim)
+    if of_class is not None:
+        return whole_view(machine, base, dim, of_class, axes, np.arange(count))
+    local = list(base.layout.local)
+    local[dim] = repeated(count)
+    return View(base.node, base.layout.with_local(local))
