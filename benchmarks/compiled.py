@@ -54,7 +54,8 @@ class Compiler:
         name = hashlib.sha256(said.encode()).hexdigest()[:16]
         kept = self.folder / f"{name}.json"
         if kept.exists():
-            return Made(**json.loads(kept.read_text()))
+            known = json.loads(kept.read_text())
+            return Made(**known | _read(kept.with_suffix(".hlo").read_text()))
         if self.kept_only:
             return None
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -71,16 +72,23 @@ class Compiler:
         if place is not None:
             place.with_suffix(".stablehlo").write_text(lowered.as_text())
             place.with_suffix(".hlo").write_text(final)
-        text = CompiledText(final)
         return Made(
-            memory_bytes(compiled),
-            compiled.memory_analysis().temp_size_in_bytes,
-            text.collectives,
-            text.bytes_sent,
-            text.copies,
-            text.cycles,
-            seconds,
+            memory=memory_bytes(compiled),
+            temporaries=compiled.memory_analysis().temp_size_in_bytes,
+            seconds=seconds,
+            **_read(final),
         )
+
+
+def _read(final: str) -> dict[str, Any]:
+    """Figures of a final text, read anew from one that was kept."""
+    text = CompiledText(final)
+    return {
+        "collectives": text.collectives,
+        "bytes_sent": text.bytes_sent,
+        "copies": text.copies,
+        "cycles": text.cycles,
+    }
 
 
 def memory_bytes(compiled: Any) -> int:

@@ -8,6 +8,9 @@ loops around it run. Bytes are those that one device sends by ring algorithms, a
 The compiler for TPUs does many reduce-scatters in a fusion of an all-reduce and a
 slice of it. Such a fusion is counted as what it does: its emitter is called
 AllReduceScatterFusion, its strategy a ring or a torus, and it makes a part of the sum.
+
+It also says nowhere how often a loop runs. That is read from the loop itself: where its
+counter begins, and where its condition ends it.
 """
 
 from __future__ import annotations
@@ -33,6 +36,9 @@ _HEADER = re.compile(r"^(ENTRY )?%?([\w.-]+) \(.*\{$")
 _ARRAY = re.compile(r"([a-z]\w*)\[([\d,]*)\]")
 _CALLED = re.compile(r"(?:calls|to_apply|called_computations)=\{?%([\w.-]+)")
 _LOOP = re.compile(r"(?:body|condition)=%([\w.-]+)")
+_CONDITION = re.compile(r"condition=%([\w.-]+)")
+_INDEX = re.compile(r"index=(\d+)")
+_NUMBER = re.compile(r"^(-?\d+)\)")
 _BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
 _NAME = re.compile(r"%([\w.-]+)")
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
@@ -140,8 +146,7 @@ class CompiledText:
         for op in self.computations.get(name, ()):
             yield op, times
             if op.kind == "while":
-                trips = _TRIPS.search(op.rest)
-                count = times * int(trips[1] if trips else 1)
+                count = times * self._trips(name, op)
                 for one in _LOOP.findall(op.rest):
                     yield from self._walk(one, count, fusions)
             if op.kind == "fusion" and not fusions:
@@ -150,6 +155,47 @@ class CompiledText:
             called += _NAME.findall("".join(_BRANCHES.findall(op.rest)))
             for one in called:
                 yield from self._walk(one, times, fusions)
+
+    def _trips(self, name: str, loop: Op) -> int:
+        """How often a loop of this computation runs; once if that is not known."""
+        if said := _TRIPS.search(loop.rest):
+            return int(said[1])
+        condition = _CONDITION.search(loop.rest)
+        test = {op.name: op for op in self.computations.get(_first(condition), ())}
+        compared = [op for op in test.values() if op.kind == "compare"]
+        if len(compared) != 1 or "direction=LT" not in compared[0].rest:
+            return 1
+        counter, limit = (test.get(one) for one in _operands(compared[0])[:2])
+        index = _INDEX.search(counter.rest) if counter else None
+        if index is None:
+            return 1
+        end = _number(limit)
+        begin = _number(self._handed(name, loop, int(index[1])))
+        return 1 if begin is None or end is None else max(end - begin, 0)
+
+    def _handed(self, name: str, loop: Op, index: int) -> Op | None:
+        """What a loop's value of this number begins as, behind copies."""
+        ops = {op.name: op for op in self.computations[name]}
+        values = ops.get(_operands(loop)[0])
+        found = ops.get(_operands(values)[index]) if values else None
+        while found is not None and found.kind == "copy":
+            found = ops.get(_operands(found)[0])
+        return found
+
+
+def _first(found: re.Match[str] | None) -> str:
+    return found[1] if found else ""
+
+
+def _number(op: Op | None) -> int | None:
+    """What a constant is."""
+    found = _NUMBER.search(op.rest) if op and op.kind == "constant" else None
+    return int(found[1]) if found else None
+
+
+def _operands(op: Op) -> list[str]:
+    """Names of what an op reads."""
+    return _NAME.findall(op.rest.split(")", 1)[0])
 
 
 def _key(op: Op, kind: str) -> str:

@@ -152,9 +152,9 @@ def devices_of(platform: str, topology: str, axes: Mapping[str, int] = AXES) -> 
     ).devices
 
 
-def compiler_of(args: argparse.Namespace) -> Compiler:
+def compiler_of(args: argparse.Namespace, axes: Mapping[str, int] = AXES) -> Compiler:
     """The compiler that was asked for; it keeps what it makes if that was."""
-    target = f"{args.platform} {args.topology} {AXES} {_versions(args.platform)}"
+    target = f"{args.platform} {args.topology} {axes} {_versions(args.platform)}"
     options = _GPU_OPTIONS if args.platform == "gpu" else None
     return Compiler(target, options, args.keep, args.kept_only)
 

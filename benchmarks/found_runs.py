@@ -23,6 +23,7 @@ import jax
 import numpy as np
 
 import partir
+from benchmarks.chosen import names
 from benchmarks.models import suite
 from benchmarks.tables import format_table
 
@@ -83,13 +84,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--clock", choices=list(accuracy.CLOCKS), default="wall")
     args = parser.parse_args(argv)
-    wanted = None if args.models is None else set(args.models.split(","))
+    models = {model.name: model for model in suite.large()}
+    wanted = names(parser, args.models, models, ",")
     device = accuracy.calibrated(False, accuracy.CLOCKS[args.clock])
-    rows = [
-        compare(model, device, args)
-        for model in suite.large()
-        if wanted is None or model.name in wanted
-    ]
+    rows = [compare(models[name], device, args) for name in wanted]
     head = (
         "model",
         "best expert",

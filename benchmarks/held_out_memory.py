@@ -1,13 +1,15 @@
 """Predicted memory beside compilers', on models that nobody mended the simulator by.
 
     python -m benchmarks.held_out_memory cpu|tpu [--topology v5e:2x4] [--only gpt2,vit]
-        [--write]
+        [--keep FOLDER] [--kept-only] [--write]
 
 Twelve models of packages, as their authors wrote them, in both regimes (weights larger
 than activations, and the reverse), half of them computing in bfloat16, split over eight
 devices by batch, and half of them also by ZeRO-3. Nothing runs. For CPUs sizes are
-divided. The models that the simulator was mended by are listed apart: those of
-`benchmarks/models`, through `benchmarks.compilers` and `benchmarks.simulator_accuracy`.
+divided. ``--keep`` keeps figures in a folder as `benchmarks.compilers` does, and with
+``--kept-only`` nothing more is compiled: the page names what is missing. The models
+that the simulator was mended by are listed apart: those of `benchmarks/models`, through
+`benchmarks.compilers` and `benchmarks.simulator_accuracy`.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import statistics
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import haiku as hk
@@ -28,8 +31,8 @@ import transformers as hf
 from jax import Array
 
 import partir
-from benchmarks.compiled import memory_bytes
-from benchmarks.compilers import DEVICES, RESULTS, devices_of
+from benchmarks.compiled import Compiler
+from benchmarks.compilers import DEVICES, RESULTS, compiler_of, devices_of
 from benchmarks.models.schedules import matrices
 from benchmarks.models.training import train_with, training_state
 from benchmarks.zoo.case import old_names
@@ -242,17 +245,23 @@ class Row:
         return self.predicted / self.compiled - 1
 
 
-def measure(names: Sequence[str], platform: str, topology: str) -> Iterator[Row]:
-    """Compile one after another."""
-    mesh = devices_of(platform, topology, AXES)
-    for name in names:
+def measure(args: argparse.Namespace) -> Iterator[Row]:
+    """Compile one after another, without those that are not to be compiled."""
+    mesh = devices_of(args.platform, args.topology, AXES)
+    device = DEVICES[args.topology.split(":")[0]]
+    compiler = compiler_of(args, AXES)
+    for name in args.only.split(","):
         with old_names():
-            row = _row(name, platform, DEVICES[topology.split(":")[0]], mesh)
+            row = _row(name, args.platform, device, mesh, compiler)
+        if row is None:
+            continue
         print(f"{name}: {row.predicted} {row.compiled} {row.error:+.1%}", flush=True)
         yield row
 
 
-def _row(name: str, platform: str, device: str, mesh: Any) -> Row:
+def _row(
+    name: str, platform: str, device: str, mesh: Any, compiler: Compiler
+) -> Row | None:
     model = MODELS[name]
     width, rows = sizes(model, platform)
     loss, params, batch = model.make(width, rows, jnp.dtype(model.dtype))
@@ -267,8 +276,8 @@ def _row(name: str, platform: str, device: str, mesh: Any) -> Row:
         devices=mesh,
         verify="off",
     )
-    compiled = done.compile().lower(*args).compile()
-    return Row(name, done.estimate.peak_bytes, memory_bytes(compiled))
+    made = compiler.made(done.compile().lower(*args))
+    return Row(name, done.estimate.peak_bytes, made.memory) if made else None
 
 
 def page(rows: Sequence[Row], args: argparse.Namespace) -> str:
@@ -306,7 +315,11 @@ def page(rows: Sequence[Row], args: argparse.Namespace) -> str:
         lines.append(f"| {' | '.join(cells)} |")
     errors = [abs(row.error) for row in rows]
     median, worst = statistics.median(errors), max(errors)
-    return "\n".join([*lines, "", f"Median {median:.1%}, worst {worst:.1%}.", ""])
+    lines += ["", f"Median {median:.1%}, worst {worst:.1%}.", ""]
+    missing = [name for name in MODELS if name not in {row.name for row in rows}]
+    if missing:
+        lines += [f"Not compiled: {', '.join(missing)}.", ""]
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -316,9 +329,11 @@ def main() -> None:
     parser.add_argument("--topology", default=None)
     parser.add_argument("--only", default=",".join(MODELS))
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--keep", type=Path, help="a folder for what was compiled")
+    parser.add_argument("--kept-only", action="store_true")
     args = parser.parse_args()
     args.topology = args.topology or {"tpu": "v5e:2x4", "cpu": ""}[args.platform]
-    rows = list(measure(args.only.split(","), args.platform, args.topology))
+    rows = list(measure(args))
     text = page(rows, args)
     print(text)
     if args.write:

@@ -13,6 +13,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from benchmarks.chosen import names
 from benchmarks.models.experts import MODELS, Model
 from benchmarks.search import Found, Row, against, find
 from benchmarks.tables import format_table
@@ -44,8 +45,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--evaluations", type=int, default=400)
     args = parser.parse_args(argv)
-    wanted = set(MODELS if args.models is None else args.models.split(","))
-    rows = [line(m, args) for m in MODELS.values() if m.name in wanted]
+    wanted = names(parser, args.models, MODELS, ",")
+    rows = [line(MODELS[name], args) for name in wanted]
     print(format_table(["model", "on", "best expert", *METHODS], rows))
 
 

@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import partir
+from benchmarks.chosen import names
 from benchmarks.models.experts import MODELS, Model, Target
 from benchmarks.tables import format_table
 from partir.search.methods.budget import Budget
@@ -235,11 +236,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--evaluations", type=int, default=3000)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args(argv)
-    wanted = None if args.models is None else set(args.models.split(","))
     rows = []
-    for model in MODELS.values():
-        if wanted is not None and model.name not in wanted:
-            continue
+    for name in names(parser, args.models, MODELS, ","):
+        model = MODELS[name]
         for target in model.targets[args.skip :][: args.targets]:
             row = measure(model, target, args)
             rows.append(row)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import pytest
 from jax import Array, lax
 
 from benchmarks.compiled_text import CompiledText
@@ -83,3 +84,60 @@ def test_a_fusion_that_scatters_what_it_reduces_is_a_reduce_scatter() -> None:
     found = CompiledText(FUSED)
     assert found.collectives == {"collective-permute": 2, "reduce-scatter": 1}
     assert found.bytes_sent == 8 * 4 * 4 * 3 / 4 + 2 * (2 * 4 * 4)
+
+
+# As the compiler for TPUs prints a loop: no word of how often it runs.
+LOOP = """\
+%add (a: f32[], b: f32[]) -> f32[] {
+  ROOT %sum = f32[] add(%a, %b)
+}
+
+%condition (p: (s32[], f32[8])) -> pred[] {
+  %limit = s32[]{:T(128)} constant(5)
+  %p = (s32[], f32[8]) parameter(0)
+  %counter = s32[] get-tuple-element(%p), index=0
+  ROOT %less = pred[] compare(%counter, %limit), direction=LT, backend_config={}
+}
+
+%body (p: (s32[], f32[8])) -> (s32[], f32[8]) {
+  %p.1 = (s32[], f32[8]) parameter(0)
+  %x = f32[8] get-tuple-element(%p.1), index=1
+  %sum.1 = f32[8] all-reduce(%x), channel_id=1, replica_groups={{0,1}}, to_apply=%add
+  %c = f32[8] copy(%sum.1), backend_config={"estimated_cycles":"10"}
+  ROOT %t = (s32[], f32[8]) tuple(%next, %c)
+}
+
+ENTRY %main (x: f32[8]) -> f32[8] {
+  %begin = s32[]{:T(128)} constant(1)
+  %moved = s32[]{:T(128)} copy(%begin)
+  %x.1 = f32[8] parameter(0)
+  %both = (s32[], f32[8]) tuple(%moved, %x.1)
+  %loop = (s32[], f32[8]) while(%both), condition=%condition, body=%body
+  ROOT %out = f32[8] get-tuple-element(%loop), index=1
+}
+"""
+
+
+def test_a_loop_runs_from_where_its_counter_begins_to_its_condition() -> None:
+    text = CompiledText(LOOP)
+    assert text.collectives == {"all-reduce": 4}
+    assert (text.bytes_sent, text.cycles) == (4 * 32.0, 40)
+
+
+def test_what_a_loop_says_itself_goes_first() -> None:
+    said = LOOP.replace(
+        "body=%body", 'body=%body, backend_config={"known_trip_count":{"n":"7"}}'
+    )
+    assert CompiledText(said).collectives == {"all-reduce": 7}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("direction=LT", "direction=GT"),
+        ("constant(5)", "parameter(1)"),
+        ("constant(1)", "parameter(1)"),
+    ],
+)
+def test_a_loop_that_cannot_be_read_counts_once(change: tuple[str, str]) -> None:
+    assert CompiledText(LOOP.replace(*change)).collectives == {"all-reduce": 1}
