@@ -122,6 +122,10 @@ SUM = all_reduce("r", "y", "add", "8xf32")
         ("b d -> b sum=d", called(4, 6), BY_ROWS, True),
         ("b d -> b max=d", called(8, 3, SUM), BY_COLUMNS, False),
         ("b d -> b same=d", called(8, 3, SUM), BY_COLUMNS, False),
+        ("b d -> b same=d", called(8, 3), BY_COLUMNS, True),
+        ("b d -> b sum=d", called(8, 3), BY_COLUMNS, False),
+        ("b d -> b max=d", called(8, 3), BY_COLUMNS, False),
+        ("_ d -> _ same=d", called(4, 6), BY_ROWS, False),
         ("b _ -> b", called(8, 3, SUM), BY_COLUMNS, False),
     ],
 )

@@ -7,11 +7,14 @@ function, traced at its local types, on tiles that the rule allows, and puts the
 together as it says.
 
 A function that reduces over a dimension by a monoid does so tile by tile, whatever the
-tiles: it is the reduction of what it makes of tiles of size one.
+tiles: it is the reduction of what it makes of tiles of size one. A result that does not
+depend on a dimension (`same`) is what any of these tiles give, and so their greatest.
 """
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +27,7 @@ from partir.ir.user_rule import (
     FUNCTION_ID,
     OPAQUE,
     RULE,
+    SAME,
     WHOLE,
     DimNames,
     UserRule,
@@ -32,13 +36,12 @@ from partir.ir.user_rule import (
 from partir.ir.user_rule_shapes import fitted, sizes
 from partir.verify.align import Equation, Label
 from partir.verify.equations.registry import rest
-from partir.verify.layout import Unreadable, View, reshaped, size_of
+from partir.verify.layout import Unreadable, View, depends_on, reshaped, size_of
 from partir.verify.machine import Machine, handler
-from partir.verify.reductions import reduced
+from partir.verify.reductions import reduced, reduced_over_axes
 
-_MONOIDS = {"mul": "product"} | {
-    name: name for name in ("sum", "max", "min", "and", "or")
-}
+_MONOIDS = {name: name for name in ("sum", "max", "min", "and", "or", SAME)}
+_MONOIDS["mul"] = "product"
 _PLACEMENTS = frozenset({"annotate_device_placement", "MoveToDevice", "MoveToHost"})
 Types = tuple[TensorType, ...]
 MakeText = Callable[[str, str, Types, Types], str]
@@ -230,10 +233,29 @@ def _put_together(
     """A result reduced over its first dimensions, the last of them first."""
     rank = len(view.layout.local)
     for monoid in reversed(monoids):
-        shown = monoid if (monoid, type_.dtype) != ("sum", "i1") else "or"
+        shown = "or" if (monoid, type_.dtype) == ("sum", "i1") else monoid
         count = rank - len(type_.shape)
         kept = tuple(dim for dim in range(rank) if dim != count - 1)
         shape = [size_of(view.layout.local[dim]) for dim in kept]
-        view = reduced(machine, shown, view, kept, shape)
+        view = reduced(machine, "max" if shown == SAME else shown, view, kept, shape)
         rank -= 1
+    return _on_any_device(machine, view) if SAME in monoids else view
+
+
+def _on_any_device(machine: Machine, view: View) -> View:
+    """What is the same for all tiles: of equal numbers, the greatest is each.
+
+    If over some axes the greatest is what the source has, which is the greatest over
+    all of the dimension, then these axes cut this dimension and nothing else.
+    """
+    if machine.classes.in_source(view.node):
+        return view
+    axes = [a for a in range(len(machine.sizes)) if depends_on(view.layout, a)]
+    shape = [size_of(items) for items in view.layout.local]
+    for count in range(1, len(axes) + 1):
+        for some in itertools.combinations(axes, count):
+            with contextlib.suppress(Unreadable):
+                whole = reduced_over_axes(machine, "max", view, some, shape)
+                if machine.classes.in_source(whole.node):
+                    return whole
     return view
