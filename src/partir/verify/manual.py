@@ -33,6 +33,7 @@ def _manual(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
     attrs, (body,) = op.signature.attrs, op.signature.lambdas
     manual = names(attrs["manual_axes"])
     inner = _devices(machine, attrs[MESH], body)
+    machine.classes.zeros = True
     ins, outs = (_tilings(attrs[f"{way}_shardings"], manual) for way in ("in", "out"))
     for value, view, type_, tiling in zip(
         body.arguments, views, op.signature.operands, ins, strict=True

@@ -11,6 +11,7 @@ from partir.ir.core import Op
 from partir.ir.types import TensorType
 from partir.verify.cutting import by_mask
 from partir.verify.groups import dense, names_devices
+from partir.verify.joins import JoinedPiece, joined
 from partir.verify.layout import (
     REPEATED,
     Digit,
@@ -21,8 +22,8 @@ from partir.verify.layout import (
     digits,
 )
 from partir.verify.machine import Machine, handler
-from partir.verify.rows import Rows
-from partir.verify.spread import class_dims, narrowed, rows_of, with_rows
+from partir.verify.rows import GARBAGE, Rows
+from partir.verify.spread import class_dims, narrowed, rows_of, shape_of, with_rows
 
 
 @handler("collective_permute")
@@ -39,8 +40,38 @@ def _permute(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View
     received = _received(machine, view, np.where(sources < 0, own, sources))
     if gets.all():
         return [received]
+    if not machine.classes.zeros:
+        return [_without(machine, view, received, ~gets)]
     shape = sizes + (1,) * len(type_.shape)
     return [by_mask(machine, gets.reshape(shape), received, _zeros(machine, type_))]
+
+
+def _without(machine: Machine, view: View, received: View, gone: Rows) -> View:
+    """Rows that are nowhere on devices without a sender: zeros too, but none counts.
+
+    Where no shard_map of the source says so, nothing rests on these being zeros, and
+    rows that are nowhere are easier to see through.
+    """
+    sizes, layout = machine.sizes, received.layout
+    gone = gone.reshape(sizes + (1,) * len(layout.local))
+    held = {dim: rows_of(view.layout, dim) for dim in class_dims(view.layout)}
+    tiled = [d for d, rows in held.items() if math.prod(rows.shape[: len(sizes)]) > 1]
+    if not tiled:
+        which = np.where(gone, GARBAGE, 0)
+        at = np.zeros((1,) * which.ndim, np.int64)
+        shape = shape_of(layout)
+        return joined(machine, [JoinedPiece(received, at)], which, None, shape)
+    after = {dim: rows_of(layout, dim) for dim in tiled}
+    moved = [d for d in tiled if not np.array_equal(*_both(after[d], held[d]))]
+    dim = (moved or tiled)[0]  # garbage in one dimension is garbage
+    rows, nowhere = np.broadcast_arrays(after[dim], gone)
+    made = narrowed(np.where(nowhere, GARBAGE, rows))
+    size = machine.term(received).dims[dim]
+    return View(received.node, with_rows(layout, dim, made, size))
+
+
+def _both(one: Rows, other: Rows) -> list[Rows]:
+    return [*np.broadcast_arrays(one, other)]
 
 
 def _zeros(machine: Machine, type_: TensorType) -> View:
