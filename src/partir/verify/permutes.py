@@ -62,16 +62,12 @@ def _without(machine: Machine, view: View, received: View, gone: Rows) -> View:
         shape = shape_of(layout)
         return joined(machine, [JoinedPiece(received, at)], which, None, shape)
     after = {dim: rows_of(layout, dim) for dim in tiled}
-    moved = [d for d in tiled if not np.array_equal(*_both(after[d], held[d]))]
+    moved = [d for d in tiled if (after[d] != held[d]).any()]
     dim = (moved or tiled)[0]  # garbage in one dimension is garbage
     rows, nowhere = np.broadcast_arrays(after[dim], gone)
     made = narrowed(np.where(nowhere, GARBAGE, rows))
     size = machine.term(received).dims[dim]
     return View(received.node, with_rows(layout, dim, made, size))
-
-
-def _both(one: Rows, other: Rows) -> list[Rows]:
-    return [*np.broadcast_arrays(one, other)]
 
 
 def _zeros(machine: Machine, type_: TensorType) -> View:
