@@ -1,4 +1,4 @@
-"""What is about to run is proved first, if asked: wrong programs never start."""
+"""What is about to run is proved first: wrong programs never start."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_program_is_proved_once_before_it_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found = proofs(monkeypatch)
-    step = partir.jit(total, {"B": 4}, [ROWS], verify="on")
+    step = partir.jit(total, {"B": 4}, [ROWS])
     assert float(step(X)) == float(np.sum(X * X))
     step(X)
     assert [proof.proved for proof in found] == [("out",)]
@@ -51,7 +51,7 @@ def test_off_leaves_the_proof_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_wrong_program_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    p = partir.partition(total, {"B": 4}, [ROWS], args=(X,), verify="on")
+    p = partir.partition(total, {"B": 4}, [ROWS], args=(X,))
     wrong = without_sum(p.stablehlo())
     proofs(monkeypatch, lambda text: wrong)
     with pytest.raises(partir.VerificationError, match="partial sum over B") as raised:
