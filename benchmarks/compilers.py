@@ -175,6 +175,7 @@ def measure(name: str, args: argparse.Namespace) -> Iterator[Row | str]:
             donate_argnums=case.donate,
             device=device,
             devices=mesh,
+            verify="off",
         )
         theirs = jax.jit(
             case.step,

@@ -150,7 +150,8 @@ def host_arrays(shapes: Any) -> Any:
 def _ours(step: Any, shapes: Any, tactics: Any, arrays: Any) -> tuple[Running, Any]:
     function = renewed(step)
     start = Sample.now()
-    jitted = partir.jit(function, AXES, tactics, donate_argnums=DONATED)
+    given = {"donate_argnums": DONATED, "verify": "off"}
+    jitted = partir.jit(function, AXES, tactics, **given)
     compiled = jitted.lower(*shapes).compile()
     prepared = start.until_now()
     record = jitted.partitioned(*shapes)

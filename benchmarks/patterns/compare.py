@@ -100,7 +100,8 @@ class Case:
             partir.ManualPartition({}, axis=AXIS, outputs=outputs, name="gradients")
         )
         mesh = partir.Mesh({AXIS: DEVICES})
-        return partir.partition(self.both, mesh, tactics, args=self.pattern.args)
+        args = self.pattern.args
+        return partir.partition(self.both, mesh, tactics, args=args, verify="off")
 
     def compiled_by_xla(self) -> Any:
         """The same layouts of arguments and gradients, everything else XLA's choice."""

@@ -129,3 +129,26 @@ def test_what_partir_itself_exported(tmp_path: Path) -> None:
 
 def test_a_mesh_of_one_device_runs_the_whole_program() -> None:
     assert partir.load(exported({"B": 1}).stablehlo()).ops[0].kind == "stablehlo.sine"
+
+
+REORDERED = """module {
+  sdy.mesh @mesh = <["B"=2], device_ids=[1, 0]>
+  func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"B"}]>]
+        out_shardings=[<@mesh, [{"B"}]>] manual_axes={"B"} (%a: tensor<2xf32>) {
+      %id = stablehlo.partition_id : tensor<ui32>
+      %f = stablehlo.convert %id : (tensor<ui32>) -> tensor<f32>
+      %b = stablehlo.broadcast_in_dim %f, dims = [] : (tensor<f32>) -> tensor<2xf32>
+      %c = stablehlo.add %a, %b : tensor<2xf32>
+      sdy.return %c : tensor<2xf32>
+    } : (tensor<4xf32>) -> tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}"""
+
+
+def test_a_shard_map_over_reordered_devices_is_refused() -> None:
+    """Its devices' numbers are not those of their places."""
+    with pytest.raises(partir.PartitionError, match="not in their order"):
+        partir.load(REORDERED)
+    assert partir.load(REORDERED.replace(", device_ids=[1, 0]", ""))

@@ -1,4 +1,4 @@
-"""What is about to run is proved first, if asked: wrong programs never start."""
+"""What is about to run is proved first: wrong programs never start."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_program_is_proved_once_before_it_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found = proofs(monkeypatch)
-    step = partir.jit(total, {"B": 4}, [ROWS], verify="on")
+    step = partir.jit(total, {"B": 4}, [ROWS])
     assert float(step(X)) == float(np.sum(X * X))
     step(X)
     assert [proof.proved for proof in found] == [("out",)]
@@ -51,11 +51,12 @@ def test_off_leaves_the_proof_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_wrong_program_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    p = partir.partition(total, {"B": 4}, [ROWS], args=(X,), verify="on")
+    p = partir.partition(total, {"B": 4}, [ROWS], args=(X,))
     wrong = without_sum(p.stablehlo())
     proofs(monkeypatch, lambda text: wrong)
-    with pytest.raises(partir.VerificationError, match="partial sum over B"):
+    with pytest.raises(partir.VerificationError, match="partial sum over B") as raised:
         p.compile()
+    assert "is a bug of partir, please report it" in str(raised.value)
 
 
 def without_sum(text: str) -> str:
@@ -76,16 +77,31 @@ def test_what_is_not_proved_warns_or_raises(monkeypatch: pytest.MonkeyPatch) -> 
     p = partir.partition(total, {"B": 4}, [ROWS], args=(X,), verify="on")
     assert change(p.stablehlo()) != p.stablehlo()
     proofs(monkeypatch, change)
-    with pytest.warns(partir.NotProvedWarning, match=r"out is not proved: .*sine"):
+    with pytest.warns(partir.NotProvedWarning) as warned:
         p.compile()
+    text = str(warned[0].message)
+    assert text.startswith("total: out is not proved: ")
+    assert "sine" in text
+    assert 'verify="off" leaves the proof out' in text
+    assert warned[0].filename == __file__
     with warnings.catch_warnings(record=True) as again:
         p.compile()
     assert not again  # one warning is enough
     strict = partir.partition(
         total, {"B": 4}, [ROWS], args=(X,), verify="on", strict=True
     )
-    with pytest.raises(partir.VerificationError, match="The part that shows it"):
+    with pytest.raises(partir.VerificationError, match="only what is proved") as raised:
         strict.compile()
+    assert "The part that shows it" in str(raised.value)
+
+
+def test_the_warning_is_at_the_users_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    proofs(
+        monkeypatch, lambda text: text.replace("stablehlo.multiply", "stablehlo.add")
+    )
+    with pytest.warns(partir.NotProvedWarning) as warned:
+        partir.jit(total, {"B": 4}, [ROWS], verify="on")(X)
+    assert warned[0].filename == __file__
 
 
 def test_other_words_are_refused() -> None:

@@ -51,3 +51,32 @@ def test_only_equal_columns_are_tiles_of_another_axis(fn: Any) -> None:
     other = (((), ("A",)), *outs[1:])
     proof = prove(p.program, p.stablehlo(), p.mesh, ins, other)
     assert ("out/0" in proof.proved) == (fn is constant)
+
+
+def accumulated(a: jax.Array, b: jax.Array) -> jax.Array:
+    """Columns are tiles by one axis, and each of them a part of a sum over another."""
+
+    def step(turn: Any, total: jax.Array) -> jax.Array:
+        return total + jnp.sin(a + turn).sum(1) @ b
+
+    return lax.fori_loop(0, 3, step, jnp.zeros(8))
+
+
+def test_a_loop_carries_tiles_of_parts() -> None:
+    args = [jax.ShapeDtypeStruct((8, 8), "float32")] * 2
+    tactics = [
+        partir.ManualPartition({"a": 0}, axis="A", name="parts"),
+        partir.ManualPartition({"b": 1}, axis="B", name="tiles"),
+    ]
+    p = partir.partition(accumulated, MESH, tactics, args=args)
+    text = p.stablehlo()
+    assert text.index("all_reduce") > text.index("stablehlo.while")
+    assert not p.proof().not_proved
+    over_a, over_b = "[[0, 2], [1, 3]]", "[[0, 1], [2, 3]]"
+    groups = (
+        'dense<"0x0000000000000000020000000000000001000000000000000300000000000000">'
+    )
+    assert groups in text
+    other = text.replace(groups, f"dense<{over_b}>")
+    assert p.proof(text.replace(groups, f"dense<{over_a}>")).proved
+    assert not p.proof(other).proved

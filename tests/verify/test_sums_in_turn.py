@@ -6,11 +6,16 @@ import re
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax import Array, lax
 
 import partir
 from partir.mesh import Mesh
+from partir.verify.classes import Classes
+from partir.verify.reduction import Reduction
+from partir.verify.sums import reduce
+from partir.verify.terms import ClassTerm
 from tests.verify.modules import Case, all_reduce, constant, function, is_proved
 
 FOUR = Mesh({"A": 2, "B": 2})
@@ -129,3 +134,25 @@ def test_what_is_side_by_side_is_summed_together() -> None:
     first, second = made.span(1), made.span(2)
     turned = text[: first[0]] + made[2] + ", " + made[1] + text[second[1] :]
     assert p.proof(turned).not_proved
+
+
+def largest_sum(classes: Classes, node: int, groups: list[list[int]]) -> object:
+    """The largest of sums of some rows: its class, and which of it."""
+    what = Reduction("sum", node, (("i",),), {"i": 8}, frozenset("i"))
+    sums = reduce(classes, what._replace(rows={"i": np.array(groups)}))
+    of_all = {"i": sums.rows["i"][None]}
+    sizes = {"i": classes.terms[sums.node].dims[0]}
+    what = Reduction("max", sums.node, (("i",),), sizes, frozenset("i"), rows=of_all)
+    made = reduce(classes, what)
+    return made.node, made.rows["i"].tolist()
+
+
+@pytest.mark.quick
+def test_it_matters_what_was_summed_before_the_largest_is_taken() -> None:
+    """max(a + b, c + d) is not max(a + c, b + d)."""
+    classes = Classes()
+    argument = ClassTerm("argument", 0, (), (), (), new=(8,), dtype="f32")
+    node = classes.of(argument)
+    pairs = largest_sum(classes, node, [[0, 1], [2, 3]])
+    assert pairs == largest_sum(classes, node, [[2, 3], [1, 0]])
+    assert pairs != largest_sum(classes, node, [[0, 2], [1, 3]])

@@ -250,6 +250,24 @@ def test_a_device_that_receives_nothing_has_nothing(pairs: str, proved: bool) ->
     assert bool(made.proved) is proved
 
 
+def called(target: str) -> str:
+    call = (
+        f"%y = stablehlo.custom_call @{target}(%x) : (tensor<4xf64>) -> tensor<4xf64>"
+    )
+    return main("4xf64", "4xf64", f"{call}\n  %r = stablehlo.negate %y : tensor<4xf64>")
+
+
+@pytest.mark.usefixtures("x64")
+def test_another_memory_holds_the_same_and_another_call_does_not() -> None:
+    source = partir.load(called("MoveToHost"))
+    negated = main("4xf64", "4xf64", "%r = stablehlo.negate %x : tensor<4xf64>")
+    for local in (negated, called("MoveToHost"), called("annotate_device_placement")):
+        assert prove(source, local, ONE, [((),)], [((),)]).proved
+    assert not prove(source, called("another"), ONE, [((),)], [((),)]).proved
+    other = partir.load(called("another"))
+    assert not prove(other, negated, ONE, [((),)], [((),)]).proved
+
+
 def gathered(mesh: str) -> str:
     """A gather over the axis x, in groups by the axes of a mesh."""
     body = f"""%r = "stablehlo.all_gather"(%x) {{all_gather_dim = 0 : i64,

@@ -113,7 +113,7 @@ def partition(
             error that explains why it does not.
         verify: "on" proves the device-local program before `compile` hands it on: what
             is wrong is a VerificationError, what can't be proved a NotProvedWarning,
-            and an error if `strict`.
+            and an error if `strict`. "off" leaves the proof out.
 
     Returns:
         The record; print it for the per-tactic table.

@@ -12,7 +12,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from partir.api.accepted import DevicesLike
 from partir.api.as_data import partition_data
 from partir.api.overview import overview, overview_html
-from partir.api.proving import require_proof
+from partir.api.proving import promises, require_proof
 from partir.api.running import Running
 from partir.api.source import Source, interface
 from partir.api.specs import port_spec, specs_data
@@ -250,14 +250,15 @@ class Partitioned:
         """The same, whatever comes of it: what is proved, and what is not."""
         text = self.steps[-1].module.text if module is None else module
         spmd = self.spmd
-        return prove(self.program, text, self.mesh, spmd.in_tilings, spmd.out_tilings)
+        tilings = spmd.in_tilings, spmd.out_tilings
+        return prove(self.program, text, self.mesh, *tilings, promises(self.program))
 
     def _check(self, policy: ExportPolicy) -> None:
         """Prove what is going to run, if it is not proved yet."""
         if self._running.verify == "off" or policy in self._checked:
             return
         found = self.proof(self.steps[-1].module_for(policy).text)
-        require_proof(found, self._running.strict)
+        require_proof(found, self.program.name, self._running.strict)
         self._checked.add(policy)
 
     def chakra(self) -> ChakraTraces:

@@ -20,7 +20,7 @@ from partir.simulate.device.lookup import DeviceLike
 from partir.simulate.estimate import Setting
 
 Verification = Literal["on", "off"]
-DEFAULT_VERIFICATION: Verification = "off"
+DEFAULT_VERIFICATION: Verification = "on"
 
 
 @dataclass(frozen=True)

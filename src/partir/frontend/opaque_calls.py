@@ -50,7 +50,15 @@ class OpaqueFunction:
 
 
 class Functions(dict[str, OpaqueFunction]):
-    """Functions by id. A copy by pickle has none: functions are of their process."""
+    """Functions by id. A copy by pickle has none: functions are of their process.
+
+    `texts` are those that were asked for already, at local types.
+    """
+
+    def __init__(self) -> None:
+        """Start empty."""
+        super().__init__()
+        self.texts: dict[tuple[str, str, Types, Types], str] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """An empty one."""
@@ -106,8 +114,15 @@ def current_table() -> Table | None:
 
 def local_functions(functions: Mapping[str, OpaqueFunction]) -> Any:
     """What the exporter asks: text of a function at its local types (`MakeText`)."""
+    known = functions.texts if isinstance(functions, Functions) else {}
 
     def make(name: str, symbol: str, operands: Types, results: Types) -> str:
+        key = (name, symbol, operands, results)
+        if key not in known:
+            known[key] = trace(*key)
+        return known[key]
+
+    def trace(name: str, symbol: str, operands: Types, results: Types) -> str:
         opaque = functions.get(name)
         if opaque is None:
             raise PartitionError(

@@ -14,6 +14,7 @@ from partir.errors import PartitionError
 from partir.frontend.lines import ModuleLines, lines_of
 from partir.frontend.parsing import parse_module
 from partir.frontend.reader import Reader
+from partir.ir.attributes import CALLED
 from partir.ir.core import Op, Port, Program, Region, Signature
 from partir.ir.source import Location
 from partir.ir.types import TensorType
@@ -60,6 +61,8 @@ class _Meanings(Reader):
     def _signature(self, block: Any) -> Signature:
         made, _ = block.operations  # one, and the return
         op = made.operation
+        if CALLED in op.attributes:
+            raise ValueError("a function that is called is not among the forms")
         return Signature.of(
             op.name,
             self.attrs(op),

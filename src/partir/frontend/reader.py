@@ -80,14 +80,23 @@ class Reader:
 
     def mesh_text(self, text: str) -> str:
         """The mesh that shardings refer to, as ``B=4,M=2``."""
-        symbol = re.search(r"<@(\w+),", text)
-        mesh = text  # or spelled out in the sharding itself
-        if symbol is not None:
-            if symbol.group(1) not in self.functions:
-                return ""
-            mesh = str(self.functions[symbol.group(1)].attributes["mesh"])
-        axes = re.findall(r'"(\w+)"\s*=\s*(\d+)', mesh)
+        axes = re.findall(r'"(\w+)"\s*=\s*(\d+)', self._mesh(text))
         return ",".join(f"{name}={size}" for name, size in axes)
+
+    def reorders_devices(self, text: str) -> bool:
+        """Whether the mesh that shardings refer to has devices in an order of its own.
+
+        Where they are in their order, no mesh says so.
+        """
+        return "device_ids" in self._mesh(text)
+
+    def _mesh(self, text: str) -> str:
+        symbol = re.search(r"<@(\w+),", text)
+        if symbol is None:  # spelled out in the sharding itself
+            return text
+        if symbol.group(1) not in self.functions:
+            return ""
+        return str(self.functions[symbol.group(1)].attributes["mesh"])
 
     # Closed regions
 

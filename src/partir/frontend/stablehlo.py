@@ -161,7 +161,7 @@ class _Importer(Reader):
         types = tuple([self.type(r.type) for r in results])
         attrs = self.attrs(op)
         if name == MANUAL:
-            attrs[MESH] = self.mesh_text(attrs["in_shardings"] + attrs["out_shardings"])
+            attrs[MESH] = self._manual_mesh(op, attrs)
         location = self.locations.read(op.location)
         closed = CALLED in attrs or len(op.regions)
         lambdas = self.lambdas(op, name) if closed else ()
@@ -170,6 +170,17 @@ class _Importer(Reader):
         made = self.builder.add(name, attrs, operands, types, location, lambdas)
         for result, value in zip(results, made, strict=True):
             env[result] = value
+
+    def _manual_mesh(self, op: Any, attrs: dict[str, str]) -> str:
+        """The mesh of a shard_map, whose devices have the numbers of their places."""
+        text = attrs["in_shardings"] + attrs["out_shardings"]
+        if self.reorders_devices(text):
+            raise PartitionError(
+                f"the shard_map at {self.locations.read(op.location)} is over a mesh "
+                "whose devices are not in their order: make the mesh of jax.devices() "
+                "as they come"
+            )
+        return self.mesh_text(text)
 
     # Regions
 

@@ -4,6 +4,7 @@ Imports nothing that partitions: what each op, each collective and each identity
 is stated here once more, and held against the exported module as it was read back.
 """
 
+from partir.verify.promises import Promises as Promises
 from partir.verify.proof import (
     NotProved as NotProved,
     Proof as Proof,

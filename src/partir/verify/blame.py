@@ -126,9 +126,7 @@ def difference(machine: Machine, op: Op) -> str:
             parts.append(f"reads {value_text(machine, known)}, should be the whole")
     if parts:
         return f"{op.signature.name} {parts[0]}"
-    return f"the source has no {op.signature.name} of {_read(machine, op)}"
-
-
-def _read(machine: Machine, op: Op) -> str:
+    if not op.operands:
+        return f"the source has no such {op.signature.name}"
     texts = [value_text(machine, machine.env.get(value)) for value in op.operands]
-    return " and ".join(texts) or "nothing"
+    return f"the source has no {op.signature.name} of {' and '.join(texts)}"

@@ -60,8 +60,9 @@ def recognised(
         local = tuple(repeated(size) for size in type_.shape)
         return View(node, DigitLayout(local, tuple(repeated(size) for size in sizes)))
     whole, there = (np.broadcast_to(x, (*sizes, *type_.shape)) for x in (found, known))
-    if classes.source is None:
-        return _kept(classes, name, type_, view, whole) if known.all() else view
+    if classes.source is None:  # devices of a shard_map have no whole tensors
+        keeps = known.all() and not sizes
+        return _kept(classes, name, type_, view, whole) if keeps else view
     return _tile_of_known(classes, sizes, name, type_, (whole, there)) or view
 
 

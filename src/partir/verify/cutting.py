@@ -7,7 +7,6 @@ others, places that an argument decides) is left to the op's equation.
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -17,7 +16,6 @@ from partir.ir.core import Op
 from partir.verify.concrete import computed, numbers
 from partir.verify.counting import choose
 from partir.verify.equations.indexing import kept_starts
-from partir.verify.groups import dense, names_devices
 from partir.verify.indices import plain_start
 from partir.verify.joins import JoinedPiece, is_number, joined, moved
 from partir.verify.layout import Unreadable, View, size_of
@@ -25,16 +23,13 @@ from partir.verify.lookups import masked_lookup
 from partir.verify.machine import Handler, Machine, handler
 from partir.verify.ordering import ordered
 from partir.verify.patches import patched
-from partir.verify.rows import GARBAGE, Rows
+from partir.verify.rows import Rows
 from partir.verify.slicing import dynamic_slice
 from partir.verify.spread import (
     along,
-    class_dims,
     dims_held,
     narrowed,
-    rows_of,
     shape_of,
-    with_rows,
 )
 from partir.verify.unread import unread
 from partir.verify.updates import masked_row
@@ -282,18 +277,17 @@ def _select(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]
             with contextlib.suppress(Unreadable):
                 return [masked_lookup(machine, views, op.operands[1])]
             return [masked_row(machine, views, op.operands[1])]
-        return [_by_mask(machine, op, views)]
+        return [by_mask(machine, numbers(machine.classes, views[0]), *views[1:])]
     except Unreadable:
         if isinstance(found, Unreadable):
             raise found from None
         return found
 
 
-def _by_mask(machine: Machine, op: Op, views: tuple[View, ...]) -> View:
-    mask, yes, no = views
+def by_mask(machine: Machine, chosen: Rows | None, yes: View, no: View) -> View:
+    """One value or another, by truths over axes and local dimensions."""
     shape = shape_of(yes.layout)
     axes = len(yes.layout.axes)
-    chosen = numbers(machine.classes, mask)
     if chosen is None:
         raise Unreadable("a choice that is not known")
     chosen = narrowed(chosen.reshape(chosen.shape + (1,) * (len(shape) - chosen.ndim)))
@@ -327,38 +321,3 @@ def _tiled_or_widest(values: Sequence[View], chosen: Rows) -> int:
                 return dim
     sizes = [size_of(held) for held in values[0].layout.local]
     return sizes.index(max(sizes))
-
-
-@handler("collective_permute")
-def _permute(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]:
-    """Each device gets what another has; one that gets nothing, what is not known."""
-    if not names_devices(op.signature.attrs):
-        raise Unreadable("pairs that do not name devices")
-    pairs = dense(op.signature.attrs["source_target_pairs"])
-    (view,) = views
-    sizes, rank = machine.sizes, len(view.layout.local)
-    sources = np.full(math.prod(sizes), -1)
-    sources[pairs[:, 1]] = pairs[:, 0]
-    missing = (sources < 0).reshape(sizes)
-    coordinates = np.unravel_index(np.maximum(sources, 0).reshape(sizes), sizes)
-    term = machine.term(view)
-    dims = {dim: rows_of(view.layout, dim) for dim in class_dims(view.layout)}
-    tiled = [d for d, rows in dims.items() if math.prod(rows.shape[: len(sizes)]) > 1]
-    if not tiled:
-        which = np.where(missing, GARBAGE, 0).reshape(sizes + (1,) * rank)
-        at = np.zeros((1,) * which.ndim, np.int64)
-        shape = shape_of(view.layout)
-        return [joined(machine, [JoinedPiece(view, at)], which, None, shape)]
-    gone = missing.reshape(sizes + (1,) * rank)
-    received = {}
-    for dim in tiled:
-        rows = dims[dim]
-        full = np.broadcast_to(rows, (*sizes, *rows.shape[len(sizes) :]))
-        received[dim] = np.where(gone, full, full[tuple(coordinates)])
-    moved_ = [dim for dim in tiled if (received[dim] != dims[dim]).any()]
-    nowhere = (moved_ or tiled)[0]  # garbage in one dimension is garbage
-    received[nowhere] = np.where(gone, GARBAGE, received[nowhere])
-    layout = view.layout
-    for dim in {*moved_, nowhere}:
-        layout = with_rows(layout, dim, narrowed(received[dim]), term.dims[dim])
-    return [View(view.node, layout)]

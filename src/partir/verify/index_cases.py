@@ -183,6 +183,15 @@ def leaf_rows(classes: Classes, view: View, leaf: int) -> list[Rows]:
     return found
 
 
+def is_made_alike(classes: Classes, view: View, index: View) -> bool:
+    """Whether a value is made of an index, at its own place on each device."""
+    leaf = index.node
+    if view.node != leaf and not is_made_of(classes, view.node, leaf):
+        return False
+    have, want = (leaf_rows(classes, one, leaf) for one in (view, index))
+    return all(bool((a == b).all()) for a, b in zip(have, want, strict=True))
+
+
 def _dims_of_leaf(classes: Classes, node: int, leaf: int) -> Dims | None:
     """A leaf's dimensions as those of a class made of it, if always the same."""
     if node == leaf:

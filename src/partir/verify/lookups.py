@@ -22,7 +22,13 @@ from partir.verify.index_cases import function, leaf_rows, reach
 from partir.verify.indices import plain_index
 from partir.verify.known_places import known_lookup
 from partir.verify.largest import places_in_whole
-from partir.verify.layout import Digit, DigitLayout, Unreadable, View
+from partir.verify.layout import (
+    Digit,
+    DigitLayout,
+    Unreadable,
+    View,
+    depends_on,
+)
 from partir.verify.machine import Machine, handler
 from partir.verify.rows import Rows
 from partir.verify.spread import MOST, rows_of, tiled_along
@@ -252,6 +258,8 @@ def part(machine: Machine, made: View, axes: Sequence[int], tag: Hashable) -> Vi
     """What each device has of a sum over axes: `tag` tells the way it is split."""
     if not axes:
         return made
+    if any(depends_on(made.layout, axis) for axis in axes):
+        raise Unreadable("a sum over devices that each have another")
     term, count = machine.term(made), len(axes)
     sizes = tuple(machine.sizes[axis] for axis in axes)
     attrs = ("sum", made.node, count, tag)

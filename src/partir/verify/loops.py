@@ -13,76 +13,31 @@ dimension for each axis, which sums up to the source's symbol.
 from __future__ import annotations
 
 import contextlib
-import itertools
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from partir.ir.core import Op
 from partir.ir.types import TensorType
 from partir.verify.align import Equation
+from partir.verify.carried import LoopPair, symbols, turn
 from partir.verify.constancy import Place, constant_along, is_constant
-from partir.verify.layout import (
-    Digit,
-    DigitLayout,
-    Unreadable,
-    View,
-    depends_on,
-    repeated,
-)
+from partir.verify.device_loops import define_on_devices, match_on_devices
+from partir.verify.layout import DigitLayout, Unreadable, View, depends_on
 from partir.verify.lookups import part
 from partir.verify.machine import Machine, control
 from partir.verify.reductions import reduced_over_axes
-from partir.verify.spread import same
-from partir.verify.terms import ClassTerm
+from partir.verify.spread import dims_held, same
 from partir.verify.tiles import AxesOfDims, is_even, possible, shown, tiled
 from partir.verify.uneven import uneven_tile
 
 _TRIES = 6
 
 
-class LoopPair(NamedTuple):
-    """A loop of the source, all of it as whole tensors."""
-
-    inits: tuple[View, ...]
-    carried: tuple[View, ...]
-    condition: View
-    body: tuple[View, ...]
-    results: tuple[View, ...]
-    types: tuple[TensorType, ...]
-
-
-def _symbols(
-    machine: Machine,
-    kind: str,
-    key: object,
-    types: tuple[TensorType, ...],
-    constant: frozenset[Place] = frozenset(),
-) -> list[View]:
-    """A class for each value, without the dimensions along which it is constant."""
-    made = []
-    for number, type_ in enumerate(types):
-        kept = [
-            size > 1 and (number, dim) not in constant
-            for dim, size in enumerate(type_.shape)
-        ]
-        sizes = tuple(itertools.compress(type_.shape, kept))
-        term = ClassTerm(
-            kind, key, (), (), (), new=sizes, dtype=type_.dtype, result=number
-        )
-        numbers = itertools.count()
-        local = tuple(
-            (Digit(next(numbers), 1, size),) if own else repeated(size)
-            for size, own in zip(type_.shape, kept, strict=True)
-        )
-        made.append(View(machine.classes.of(term), DigitLayout(local, machine.alone)))
-    return made
-
-
 @control("while")
 def _while(machine: Machine, index: int, op: Op) -> None:
     inits = machine.read(op.operands)
     if machine.classes.source is None:
-        made = _define(machine, op, inits)
+        define = define_on_devices if machine.sizes else _define
+        made = define(machine, op, inits)
     else:
         made = _match(machine, op, inits)
     machine.env.update(zip(op.results, made, strict=True))
@@ -91,16 +46,20 @@ def _while(machine: Machine, index: int, op: Op) -> None:
 def _define(machine: Machine, op: Op, inits: list[View]) -> list[View]:
     """A loop of the source: its own symbols, and symbols for what it leaves."""
     key, constant = len(machine.loops), frozenset[Place]()
-    carried = _symbols(machine, "carried", key, op.signature.operands)
+    carried = symbols(machine, "carried", key, op.signature.operands)
     machine.loops.append(())  # loops inside have numbers of their own
-    condition, body = _turn(machine, op, carried)
+    condition, body = turn(machine, op, carried)
     along = constant_along(machine.classes, inits, carried, body)
     if along:
-        fewer = _symbols(machine, "carried", key, op.signature.operands, along)
-        again = _turn(machine, op, fewer)
+        inside = machine.loops[key + 1 :]
+        del machine.loops[key + 1 :]
+        fewer = symbols(machine, "carried", key, op.signature.operands, along)
+        again = turn(machine, op, fewer)
         if all(is_constant(again[1][number], dim) for number, dim in along):
             constant, carried, (condition, body) = along, fewer, again
-    results = _symbols(machine, "looped", key, op.signature.operands, constant)
+        else:
+            machine.loops[key + 1 :] = inside
+    results = symbols(machine, "looped", key, op.signature.operands, constant)
     machine.loops[key] = LoopPair(
         tuple(inits),
         tuple(carried),
@@ -110,17 +69,6 @@ def _define(machine: Machine, op: Op, inits: list[View]) -> list[View]:
         op.signature.operands,
     )
     return results
-
-
-def _turn(machine: Machine, op: Op, carried: list[View]) -> tuple[View, list[View]]:
-    """One turn: the condition, and the values for the next one."""
-    made = []
-    for region in op.regions:
-        machine.env.update(zip(region.arguments, carried, strict=True))
-        machine.run(region)
-        made.append(machine.read(region.results))
-    (condition,), body = made
-    return condition, body
 
 
 @dataclass(frozen=True)
@@ -179,6 +127,8 @@ def _match(machine: Machine, op: Op, inits: list[View]) -> list[View]:
         if [len(type_.shape) for type_ in loop.types] != ranks:
             continue
         try:
+            if loop.sizes:
+                return match_on_devices(machine, op, inits, loop)
             return _induct(machine, op, inits, loop)
         except Unreadable as error:
             reason = str(error)
@@ -202,13 +152,13 @@ def _induct(machine: Machine, op: Op, inits: list[View], loop: LoopPair) -> list
             guess.show(machine, symbol, op)
             for guess, symbol in zip(guesses, loop.carried, strict=True)
         ]
-        condition, body = _turn(machine, op, carried)
+        condition, body = turn(machine, op, carried)
         wrong = [
             number
             for number, guess in enumerate(guesses)
             if not guess.holds(machine, body[number], loop.body[number])
         ]
-        if not wrong and condition.node == loop.condition.node:
+        if not wrong and same(condition, shown(_whole(machine), loop.condition)):
             return [
                 guess.show(machine, symbol, op)
                 for guess, symbol in zip(guesses, loop.results, strict=True)
@@ -219,7 +169,7 @@ def _induct(machine: Machine, op: Op, inits: list[View], loop: LoopPair) -> list
                 (body[n], loop.body[n]),
                 (inits[n], loop.inits[n]),
                 choices[n],
-                tried[n],
+                (guesses[n], tried[n]),
             )
             for n in wrong
         }
@@ -231,6 +181,11 @@ def _induct(machine: Machine, op: Op, inits: list[View], loop: LoopPair) -> list
     raise Unreadable("a loop whose body is not the source's" + _which(wrong))
 
 
+def _whole(machine: Machine) -> DigitLayout:
+    """A single number, the same on all devices."""
+    return DigitLayout((), machine.alone)
+
+
 def _which(wrong: list[int]) -> str:
     return f" in value {wrong[0]}" if wrong else ": its condition differs"
 
@@ -240,18 +195,23 @@ def _better(
     made: tuple[View, View],
     start: tuple[View, View],
     choices: list[_Guess],
-    tried: set[_Guess],
+    before: tuple[_Guess, set[_Guess]],
 ) -> _Guess | None:
     """A guess that agrees with what the body made, or may do so in the next turn.
 
-    `made` and `start` are what the loop has, and the source's.
+    `made` and `start` are what the loop has, and the source's; `before` the last guess,
+    and all that were tried.
     """
-    found = made[0]
+    found, (last, tried) = made[0], before
     left = [guess for guess in choices if guess not in tried]
     for guess in left:
         if guess.holds(machine, *made):
             return guess
     axes = {a for a in range(len(machine.sizes)) if depends_on(found.layout, a)}
+    more = replace(last, parts=tuple(sorted(axes - last.axes)))
+    fits = more not in tried and _in_one(last, found)
+    if fits and more.holds(machine, *start):
+        return more
     for guess in left:
         if guess.axes <= axes:
             return guess
@@ -260,6 +220,13 @@ def _better(
         if summed not in tried and summed.holds(machine, *start):
             return summed
     return left[0] if left else None
+
+
+def _in_one(guess: _Guess, found: View) -> bool:
+    """Whether tiles, as guessed, lie in the dimensions that local ones are parts of."""
+    local = {dim for items in found.layout.local for dim in dims_held(items)}
+    held = [dims_held(found.layout.axes[axis]) for axis in guess.axes]
+    return all(dims & local for dims in held)
 
 
 @control("case", "if")

@@ -43,7 +43,7 @@ def _before(machine: Machine, op: Op, views: Sequence[View]) -> list[View]:
     along, *others = ints(op.signature.attrs["dimensions"])
     if others:
         raise Unreadable("a reduction along several dimensions")
-    values, starts = views[:count], views[count:]
+    values, starts = views[:count], list(views[count:])
     terms = [machine.term(view) for view in values]
     first = terms[0]
     if any(
@@ -53,11 +53,14 @@ def _before(machine: Machine, op: Op, views: Sequence[View]) -> list[View]:
     ):
         raise Unreadable("results of different reductions")
     same = first.kind == op.kind and first.attrs == (op.signature.lambdas, 1)
-    nodes = [ref.node for ref in first.refs[count:]]
-    if not same or nodes != [start.node for start in starts] or first.new:
+    if not same or first.new:
         raise Unreadable("another reduction")
-    if any(view.layout != values[0].layout or view.layout.tables for view in values):
+    layout = values[0].layout
+    if any(view.layout != layout or view.layout.tables for view in values):
         raise Unreadable("results that lie at different places")
+    befores = [_start(first, ref, layout) for ref in first.refs[count:]]
+    if befores != starts:
+        raise Unreadable("a reduction from other initial values")
     return [
         *(
             _read(first, number, view.layout, along)
@@ -78,6 +81,17 @@ def _read(term: ClassTerm, number: int, layout: DigitLayout, along: int) -> View
     local[along] += [read_special(term, ref, item) for item in term.specials[number]]
     axes = tuple(digits(moved(items)) for items in layout.axes)
     return View(ref.node, DigitLayout(tuple(map(digits, local)), axes))
+
+
+def _start(term: ClassTerm, ref: Ref, layout: DigitLayout) -> View:
+    """An initial value of a reduction, as each device has it."""
+    local, axes = (
+        [digits(read_digit(term, ref, digit) for digit in items) for items in labels]
+        for labels in (layout.local, layout.axes)
+    )
+    if any(digit.dim != REPEATED for items in local for digit in items):
+        raise Unreadable("tiles that are reduced from different initial values")
+    return View(ref.node, DigitLayout((), tuple(axes)))
 
 
 def read_digit(term: ClassTerm, ref: Ref, digit: Digit) -> Digit:

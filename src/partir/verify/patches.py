@@ -20,7 +20,7 @@ import numpy as np
 from partir.ir.core import Op
 from partir.ir.types import tensor
 from partir.verify.concrete import number_class, numbers
-from partir.verify.index_cases import is_made_of, leaf_rows
+from partir.verify.index_cases import is_made_alike
 from partir.verify.indices import plain_start
 from partir.verify.joins import are_numbers, moved
 from partir.verify.layout import DigitLayout, Unreadable, View, repeated, size_of
@@ -201,9 +201,9 @@ def _starts_of(
 ) -> tuple[_Starts, tuple[int, ...]]:
     """For each value that an index may have."""
     views = machine.read(masks)
-    made = [_is_made_alike(machine, view, index) for view in views]
+    made = [is_made_alike(machine.classes, view, index) for view in views]
     conditions = [*itertools.compress(views, made)]
-    if not _is_made_alike(machine, start, index):
+    if not is_made_alike(machine.classes, start, index):
         raise Unreadable("a start that is made of something else")
     reach = max(cut.length, cut.total) + cut.size
     values = domain(cut.total, machine, leaf, (start, *conditions), reach)
@@ -215,15 +215,6 @@ def _starts_of(
     whole = _within(values, last).reshape(-1, *(1 for _ in machine.sizes))
     found = _Starts(plain_start(machine, index, last), here, place, whole)
     return found, tuple(itertools.compress(masks, made))
-
-
-def _is_made_alike(machine: Machine, view: View, index: View) -> bool:
-    """Whether a value is made of an index, at its own place on each device."""
-    classes, leaf = machine.classes, index.node
-    if view.node != leaf and not is_made_of(classes, view.node, leaf):
-        return False
-    have, want = (leaf_rows(classes, one, leaf) for one in (view, index))
-    return all(bool((a == b).all()) for a, b in zip(have, want, strict=True))
 
 
 def _within(values: np.ndarray, last: int) -> np.ndarray:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import partir.verify.collectives
 import partir.verify.counting
 import partir.verify.cutting
 import partir.verify.loops
+import partir.verify.manual
 import partir.verify.moving
 import partir.verify.ordering
+import partir.verify.permutes
 import partir.verify.pools
 import partir.verify.reductions
 import partir.verify.scatters
@@ -31,15 +34,15 @@ from partir.verify.blame import (
 )
 from partir.verify.classes import Classes
 from partir.verify.excerpt import excerpt
-from partir.verify.layout import Digit, DigitLayout, Unreadable, View, size_of
+from partir.verify.held import in_tiles
+from partir.verify.layout import Digit, DigitLayout, View, size_of
 from partir.verify.machine import Known, Machine, Unknown
-from partir.verify.merging import plain
+from partir.verify.promises import Promises, kept_call
 from partir.verify.spread import same
 from partir.verify.terms import ClassTerm
-from partir.verify.tiles import is_even, shown_in_tiles, tile_shape
-from partir.verify.uneven import uneven_tile
 
 _SHOWN = 5
+NOTHING_PROMISED = Promises()
 Tilings = Sequence[Sequence[Sequence[str]]]  # per value and dimension, its axes
 
 
@@ -109,20 +112,27 @@ def prove(
     mesh: Mesh,
     in_tilings: Tilings,
     out_tilings: Tilings,
+    promises: Promises = NOTHING_PROMISED,
 ) -> Proof:
-    """Hold a device-local module against its source."""
+    """Hold a device-local module against its source.
+
+    `promises` are what users say of calls that can't be looked into.
+    """
     begin = time.perf_counter()
-    local = read_device_local(module)
-    found = compare(source, local, mesh, in_tilings, out_tilings)
+    kept = partial(kept_call, promises, module) if isinstance(module, str) else None
+    local = read_device_local(module, kept)
+    held = ReadSource(source, promises)
+    found = compare(held, local, mesh, in_tilings, out_tilings)
     return replace(found, seconds=time.perf_counter() - begin)
 
 
 class ReadSource:
     """A program whose values are known, to hold device-local programs against."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, promises: Promises = NOTHING_PROMISED) -> None:
         """Run it."""
         self.program, self.classes = program, Classes()
+        self.classes.promised = promises.rules
         self.machine = _run_source(self.classes, program)
         self.classes.seal()
 
@@ -157,7 +167,7 @@ def _held_against(
     for value, number, tiling in zip(
         local.body.arguments, source.body.arguments, in_tilings, strict=True
     ):
-        given = _tile(machine, wanted.env[number], source.types[number], tiling, mesh)
+        given = in_tiles(machine, wanted.env[number], source.types[number], tiling)
         machine.env[value] = _of_type(given, local.types[value], source.types[number])
     machine.run(local.body)
     proved: list[str] = []
@@ -166,7 +176,7 @@ def _held_against(
         source.results, local.body.results, out_tilings, strict=True
     ):
         whole = wanted.env[port.value]
-        want = _tile(machine, whole, source.types[port.value], tiling, mesh)
+        want = in_tiles(machine, whole, source.types[port.value], tiling)
         have = machine.env[value]
         if _is_proved(want, have):
             proved.append(port.name)
@@ -202,35 +212,6 @@ def _check_counts(source: Program, local: Program) -> None:
             raise VerificationError(
                 f"the module has {have} {which}, its source {want}: it is another's"
             )
-
-
-def _tile(
-    machine: Machine,
-    known: Known,
-    type_: TensorType,
-    tiling: Sequence[Sequence[str]],
-    mesh: Mesh,
-) -> Known:
-    """A whole value as the devices hold it."""
-    if isinstance(known, Unknown):
-        return known
-    sizes = tuple(mesh.axes.values())
-    numbers = [[mesh.names.index(axis) for axis in axes] for axes in tiling]
-    if 0 in type_.shape:
-        return machine.empty(type_.with_shape(tile_shape(type_.shape, numbers, sizes)))
-    try:
-        if is_even(type_.shape, numbers, sizes):
-            try:
-                return shown_in_tiles(known, type_.shape, _frozen(numbers), sizes)
-            except Unreadable:  # several dimensions cut at other places
-                pass
-        return plain(machine.classes, uneven_tile(machine, known, numbers))
-    except Unreadable as error:
-        return Unknown(None, str(error))
-
-
-def _frozen(numbers: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
-    return tuple([tuple(axes) for axes in numbers])
 
 
 def _of_type(known: Known, local: TensorType, whole: TensorType) -> Known:

@@ -387,7 +387,8 @@ def _plain(classes: Classes, term: ClassTerm, what: Reduction) -> Made:
     refs = [(what.node, what.dims)]
     use = use_within(what, Use({}, {}))
     read = {v: max(size, OPEN) for v, size in use.sizes.items()}  # bags as they are
-    use, rows = _closed(classes, what, use._replace(sizes=read), refs)
+    as_rows = what._replace(sizes={**what.sizes, **read})
+    use, rows = _closed(classes, as_rows, use._replace(sizes=read), refs)
     return _made(classes, like, (refs, use, rows))
 
 

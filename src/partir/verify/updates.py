@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from partir.ir.core import Op
+from partir.verify.index_cases import is_made_alike
 from partir.verify.indices import plain_start
 from partir.verify.layout import Unreadable, View
 from partir.verify.lookups import is_read, leaves, of_whole, part
@@ -79,6 +80,9 @@ def _read(machine: Machine, op: Op, row: _Row, mask: View) -> View | None:
     tile = row.rows.reshape(*row.rows.shape[: len(machine.sizes)], -1)
     (start,) = machine.read((row.start,))
     for leaf, index in leaves(machine, row.start):
+        alike = (is_made_alike(machine.classes, one, index) for one in (mask, start))
+        if not all(alike):
+            continue
         for whole in whole_rows(machine, op.kind, value, of_class):
             if not is_read(machine, leaf, (mask, start), tile, whole, axes):
                 continue

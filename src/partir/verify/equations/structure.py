@@ -7,6 +7,7 @@ from collections.abc import Hashable, Sequence
 from partir.ir.attributes import integer, ints
 from partir.ir.core import Signature
 from partir.verify.align import Equation, Label
+from partir.verify.equations.calls import along_all_but
 from partir.verify.equations.registry import equation, rest
 
 
@@ -101,21 +102,11 @@ def _general_reduce(signature: Signature) -> Equation:
     )
 
 
-@equation("rng_bit_generator", "custom_call")
+@equation("rng_bit_generator")
 def _whole(signature: Signature) -> Equation:
     """Nothing is known but that equal operands give equal results."""
-    operands = [
-        tuple((number, dim) for dim in range(len(type_.shape)))
-        for number, type_ in enumerate(signature.operands)
-    ]
-    results = tuple(
-        tuple(("out", number, dim) for dim in range(len(type_.shape)))
-        for number, type_ in enumerate(signature.results)
-    )
-    special = tuple(label for labels in operands for label in labels)
-    shapes = tuple(t.shape for t in signature.results)
-    key = (rest(signature.attrs), signature.lambdas, shapes)
-    return Equation(signature.kind, tuple(operands), results, key, special)
+    key = (rest(signature.attrs), signature.lambdas)
+    return along_all_but(signature, (), key)
 
 
 def _along(signature: Signature, along: Sequence[int], attrs: Hashable) -> Equation:
