@@ -33,7 +33,9 @@ def test_random_schedules_agree_with_one_device(function: Any) -> None:
     host = jax.tree.map(np.asarray, args)
     for seed in range(4):
         schedule = random_schedule(program, MESH, seed)
-        record = partir.partition(function, MESH, schedule, args=args)
+        record = partir.partition(  # it is compared: no proof
+            function, MESH, schedule, args=args, verify="off"
+        )
         for step in record.steps:
             check(step.state)
         made = jax.tree.leaves(record.compile()(*host))
