@@ -86,6 +86,7 @@ class Classes:
         self.joined: dict[int, set[int | None]] = {}  # along what the source joins
         self.forms: dict[int, list[Any]] = {}  # in which the source reads a class
         self.contents: dict[tuple[str, int], dict[Any, Any]] = {}  # of the source
+        self.names: dict[int, list[tuple[Any, Any]]] = {}  # of the source's values
         self.replaced: set[int] = set()  # whose numbers others have, too
         self.zeros = False  # what devices without a sender hold, if the source says so
         self.promised: Mapping[str, Any] = {}  # users' rules of calls, by target

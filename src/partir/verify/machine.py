@@ -6,6 +6,7 @@ What neither reads is `Unknown`, and so is all that is made of it.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,6 +24,7 @@ from partir.verify.equations.elementwise import is_elementwise
 from partir.verify.layout import DigitLayout, Unreadable, View, repeated
 from partir.verify.merging import plain
 from partir.verify.monoids import monoid_of_kind
+from partir.verify.named import by_name
 from partir.verify.picks import picked
 from partir.verify.pins import settled
 from partir.verify.plans import Plan, make_plan
@@ -140,7 +142,7 @@ class Machine:
         made: Sequence[Known]
         try:
             if op.signature in self._plain or self._is_plain(op.signature):
-                views = self.results(op, self.read(op.operands))
+                views = self._results(op, self.read(op.operands))
                 made = self._kept(op, views)
                 if op.kind == "stablehlo.slice":
                     self.again.pinned(op.signature, *self.read(op.operands), *made)
@@ -207,6 +209,24 @@ class Machine:
             node = self.classes.of(term)
         local = tuple(repeated(size) for size in type_.shape)
         return View(node, DigitLayout(local, self.alone))
+
+    def _results(self, op: Op, views: list[View]) -> Sequence[View]:
+        """What an op makes of views, or of tensors that the source names for it."""
+        if self.classes.source is None:
+            try:
+                return self.results(op, views)
+            except Unreadable:
+                named = by_name(self.classes, self.sizes, views)
+                if named is None:
+                    raise
+                return self.results(op, named)
+        named = by_name(self.classes, self.sizes, views) if self.classes.names else None
+        if named is not None:
+            with contextlib.suppress(Unreadable):
+                made = self.results(op, named)
+                if all(self.classes.in_source(view.node) for view in made):
+                    return made
+        return self.results(op, views)
 
     def results(self, op: Op, views: list[View]) -> Sequence[View]:
         """What an op makes of views; what depends on no class is computed once."""
