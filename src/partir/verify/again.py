@@ -50,11 +50,10 @@ class Again:
                 found = self._pinned.get((signature, layout, form))
             if found is None:
                 return None
+            if self._terms.form(node).kind == MERGED:  # these may be plain now
+                return None
             form, made = found
-            if form != _SAME:
-                return View(self._applied((form, node)), made)
-            merged = self._terms.form(node).kind == MERGED  # these may be plain now
-            return None if merged else View(node, made)
+            return View(node if form == _SAME else self._applied((form, node)), made)
         if len(operands) == 2:
             return self._of_two(signature, env[operands[0]], env[operands[1]])
         return None if operands else self._fixed.get(signature)
@@ -63,7 +62,9 @@ class Again:
         if one.__class__ is not View or other.__class__ is not View:
             return None
         first, second = one.node, other.node
-        kind = signature.kind
+        kind, form = signature.kind, self._terms.form
+        if form(first).kind == MERGED or form(second).kind == MERGED:
+            return None
         if self._is_identity(kind, first) or self._is_identity(kind, second):
             return None
         key = (signature, one.layout, other.layout)

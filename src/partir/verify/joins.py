@@ -25,7 +25,15 @@ from partir.verify.layout import (
 from partir.verify.machine import Machine
 from partir.verify.merging import along_one, forms_of_all
 from partir.verify.pins import unsettled
-from partir.verify.rows import FIRST_MADE, GARBAGE, OPEN, Rows, RowTable, fill
+from partir.verify.rows import (
+    FIRST_FILLED,
+    FIRST_MADE,
+    GARBAGE,
+    OPEN,
+    Rows,
+    RowTable,
+    fill,
+)
 from partir.verify.spread import (
     along,
     class_dims,
@@ -293,7 +301,7 @@ def _of_several(
     shape: Sequence[int],
 ) -> View:
     """Rows of different classes: in what order these come does not matter."""
-    used = sorted(used, key=lambda number: pieces[number].view.node)
+    used = sorted(used, key=lambda number: _first_class(machine, pieces[number].view))
     chosen = [pieces[n] for n in used]
     of_class = [_along(machine, piece.view, dim) for piece in chosen]
     if machine.classes.source is None:
@@ -327,6 +335,16 @@ def _of_several(
     node = _class(machine, sizes, machine.term(chosen[0].view).dtype)
     layout, _ = aligned.result(0, shape[-rank:] if rank else (), where, 0, later)
     return View(node, rebuilt(layout, {0: narrowed(found)}, shape, {0: OPEN}))
+
+
+def _first_class(machine: Machine, view: View) -> int:
+    """The class that gives a value its place among others: the first that it joins."""
+    if machine.term(view).kind != JOINED:
+        return view.node
+    made, rows = machine.classes.rows, rows_of(view.layout, 0)
+    codes = np.unique(rows[(rows >= FIRST_MADE) & (rows < FIRST_FILLED)])
+    held = [made.class_of(int(c))[0] for c in codes if made.is_of_class(int(c))]
+    return min(held, default=view.node)
 
 
 def _along(machine: Machine, view: View, dim: int | None) -> int | None:
@@ -364,9 +382,31 @@ def _of_class(
     """Rows of the joined class: which class they are of, and where its others are."""
     if is_number(machine, view):
         return np.full_like(rows, fill(view.node))
-    in_order = dims[1:] == tuple((n,) for n in range(len(dims) - 1))
-    if machine.term(view).kind == JOINED and of_class == 0 and in_order:
-        return rows
+    if machine.term(view).kind == JOINED and of_class == 0:
+        inner = _read_through(machine, dims, rows)
+        if inner is not None:
+            return inner
     own = -1 if of_class is None else of_class
     flat = [x for d in dims for x in (*d, -4)]
     return machine.classes.rows.of_class([view.node, own, *flat], rows)
+
+
+def _read_through(machine: Machine, dims: Dims, rows: Rows) -> Rows | None:
+    """Rows of a joined class as rows of those that it joins, at the same places.
+
+    Where these have their other dimensions is said in those of the joined class, which
+    may come in another order here.
+    """
+    if dims[1:] == tuple((n,) for n in range(len(dims) - 1)):
+        return rows
+    made, found = machine.classes.rows, rows.copy()
+    codes = np.unique(rows[(rows >= FIRST_MADE) & (rows < FIRST_FILLED)])
+    if not all(dims[1:]) or not all(made.is_of_class(int(code)) for code in codes):
+        return None
+    for code in codes:
+        node, own, *flat = made.class_of(int(code))
+        key = [node, own]
+        for number in flat:
+            key += [number] if number < 0 else [*dims[number + 1]]
+        found[rows == code] = made.of_class(key, made.rows_of_class(np.array([code])))
+    return found

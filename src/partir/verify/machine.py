@@ -31,6 +31,7 @@ from partir.verify.plans import Plan, make_plan
 from partir.verify.sums import CONTRACTIONS, starts_reduction, times
 from partir.verify.terms import ClassTerm
 from partir.verify.unjoined import handed_on, split
+from partir.verify.unmerging import unmerged
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,7 @@ class Machine:
     def settled(self, view: View) -> View:
         """A view in the plainest form that says the same."""
         if not view.layout.tables:
-            return plain(self.classes, view)
+            return plain(self.classes, unmerged(self.classes, view))
         view = settled(self.classes, split(self.classes, view))
         return plain(self.classes, picked(self.classes, view))
 

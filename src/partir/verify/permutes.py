@@ -22,6 +22,7 @@ from partir.verify.layout import (
     digits,
 )
 from partir.verify.machine import Machine, handler
+from partir.verify.merging import along_one
 from partir.verify.rows import GARBAGE, Rows
 from partir.verify.spread import class_dims, narrowed, rows_of, shape_of, with_rows
 
@@ -31,8 +32,21 @@ def _permute(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View
     """Where nothing is received, zeros are."""
     if not names_devices(op.signature.attrs):
         raise Unreadable("pairs that do not name devices")
+    (view,) = views
+    try:
+        return _permuted(machine, op, view)
+    except Unreadable:  # a dimension may count several of the class
+        one = view
+        for dim in range(len(view.layout.local)):
+            one = along_one(machine.classes, one, dim)
+        if one == view:
+            raise
+        return _permuted(machine, op, one)
+
+
+def _permuted(machine: Machine, op: Op, view: View) -> Sequence[View]:
     pairs = dense(op.signature.attrs["source_target_pairs"])
-    (view,), (type_,), sizes = views, op.signature.results, machine.sizes
+    (type_,), sizes = op.signature.results, machine.sizes
     sources = np.full(math.prod(sizes), -1)
     sources[pairs[:, 1]] = pairs[:, 0]
     gets = (sources >= 0).reshape(sizes)

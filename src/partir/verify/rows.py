@@ -17,6 +17,7 @@ GARBAGE = -1  # what is there is not known, and must not count
 FIRST_MADE = 1 << 40  # rows from here on are tuples or bags
 FIRST_FILLED = 1 << 50  # and from here on tuples of one: a number in place of a row
 DROPPED = int(np.iinfo(np.int64).max)  # a member of a bag that does not count
+_OF_CLASS = -3  # ends what a row of a class among others is numbered by
 OPEN, BAG = 0, -1  # sizes of a class's dimension: of different operands, of bags
 
 Rows = np.ndarray  # of 64-bit integers
@@ -157,10 +158,14 @@ class MadeRows:
         """Numbers of rows of a class among those of others."""
         distinct, places = np.unique(rows, return_inverse=True)
         made = [
-            GARBAGE if r == GARBAGE else self._number(np.array([*key, r, -3]))
+            GARBAGE if r == GARBAGE else self._number(np.array([*key, r, _OF_CLASS]))
             for r in distinct
         ]
         return np.array(made, dtype=np.int64)[places.reshape(-1)].reshape(rows.shape)
+
+    def is_of_class(self, row: int) -> bool:
+        """Whether this is a row of a class among those of others."""
+        return int(self._made[row - FIRST_MADE][-1]) == _OF_CLASS
 
     def class_of(self, row: int) -> tuple[int, ...]:
         """The key that a row of a class was numbered with."""

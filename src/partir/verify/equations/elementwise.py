@@ -30,6 +30,8 @@ _NAMES = (
     ),
 )
 
+ELEMENTWISE = frozenset(name if "." in name else f"stablehlo.{name}" for name in _NAMES)
+
 
 def is_elementwise(signature: Signature) -> bool:
     """Whether an op computes each element from all operands at its place."""
