@@ -112,7 +112,8 @@ def test_ops_on_devices_are_as_on_one(
     text = emitter.module("ops", emitter.arguments, results)
     values = [np.asarray(value) for case in own for value in case.sample.values]
     want = compiled(text, [result.type for result in results])(values)
-    record = partir.partition(partir.load(text), MESH, [Choose(own)])
+    # Numbers are compared, also of ops that the verifier has no equation for.
+    record = partir.partition(partir.load(text), MESH, [Choose(own)], verify="off")
     got = [np.asarray(value) for value in record.compile()(*values)]
     names = [describe(c.nest) for c in own for _ in c.sample.signature.results]
     wrong = [
