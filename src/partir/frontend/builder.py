@@ -9,12 +9,12 @@ size counts what it reads twice twice, so copies stay small.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from partir.frontend.batched_lookups import Counts
 from partir.frontend.branches import taken_branch
-from partir.frontend.static_shapes import as_static
+from partir.frontend.static_shapes import as_static, takes_sizes
 from partir.ir.attributes import CONSTRAINT, MESH
 from partir.ir.core import (
     Lambda,
@@ -26,12 +26,14 @@ from partir.ir.core import (
     Tag,
     Tie,
 )
+from partir.ir.filled import CONSTANT, filled, literal_of
 from partir.ir.garbage import collection_paused
 from partir.ir.source import Location
 from partir.ir.types import TensorType
 from partir.normal.table import normalized
 
 CONE_LIMIT = 8
+_TAG = "partir.tag"
 RegionImporter = Callable[[Sequence[int]], tuple[int, ...]]
 
 _CHEAP = frozenset(
@@ -42,6 +44,14 @@ _CHEAP = frozenset(
         "shift_left shift_right_logical floor"
     ).split()
 )
+
+_CONES = _CHEAP | {CONSTANT, "stablehlo.iota", "stablehlo.broadcast_in_dim"}
+_BY_HAND = frozenset(
+    f"stablehlo.{name}" for name in ("gather", "optimization_barrier", "scatter")
+)
+
+# Of one number everywhere, these make one number everywhere.
+_REPEATS = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.reshape"})
 
 # Not cheap, or too large for a cone: what may make counts of counts.
 _COUNTED = frozenset(
@@ -122,35 +132,60 @@ class Builder:
         lambdas: tuple[Lambda, ...] = (),
     ) -> tuple[int, ...]:
         """Add an op, or keep it back if it is cheap. Returns its result values."""
-        if "partir.tag" in attrs:
+        if _TAG in attrs:
             return self._tag(attrs, operands, location)
         static = as_static(kind, attrs, operands, self._number)
         if static is not None:
             kind, attrs, operands = static
-        types = self.types
-        signature = Signature.of(
-            kind, attrs, tuple([types[v] for v in operands]), results, lambdas
-        )
-        size = self._cone_size(signature, operands)
+        types = tuple([self.types[v] for v in operands])
+        signature = Signature.of(kind, attrs, types, results, lambdas)
+        return self.place(signature, operands, location)
+
+    def place(
+        self, signature: Signature, operands: tuple[int, ...], location: Location
+    ) -> tuple[int, ...]:
+        """The same for an op that is neither a tag nor of sizes that are operands."""
+        kind = signature.kind
+        size = self._cone_size(signature, operands) if kind in _CONES else 0
         if size:
-            value = self.value(results[0])
-            self._cones[value] = _Cone(signature, operands, location, size)
-            self._note_splat(signature, operands, value)
-            self._counts.note(signature, operands, value)
-            return (value,)
-        if kind == "stablehlo.optimization_barrier":
-            return self._barrier(signature, operands, location)
-        if kind in ("stablehlo.gather", "stablehlo.scatter"):
+            return (self._keep_back(signature, operands, location, size),)
+        if kind in _BY_HAND:
+            if kind == "stablehlo.optimization_barrier":
+                return self._barrier(signature, operands, location)
             signature, operands = self._batched(signature, operands, location)
         made = self._emit(signature, self.settle(operands), location)
         if kind in _COUNTED:
             self._counts.note(signature, operands, made[0])
         return made
 
+    def _keep_back(
+        self,
+        signature: Signature,
+        operands: tuple[int, ...],
+        location: Location,
+        size: int,
+    ) -> int:
+        (type_,) = signature.results
+        if signature.kind in _REPEATS and self._is_filled(operands[0], type_):
+            signature = filled(type_, self.splats[operands[0]])
+            operands, size = (), 1
+        value = self.value(type_)
+        self._cones[value] = _Cone(signature, operands, location, size)
+        self._note_splat(signature, operands, value)
+        self._counts.note(signature, operands, value)
+        return value
+
+    def _is_filled(self, value: int, made: TensorType) -> bool:
+        """Whether a value is one known number, and so is what repeats it."""
+        cone = self._cones.get(value)
+        if 0 in made.shape:
+            return False
+        return cone is not None and not cone.operands and bool(self.splats.get(value))
+
     def _number(self, value: int) -> str | None:
         """The constant that a value is, in MLIR's spelling."""
         cone = self._cones.get(value)
-        if cone is None or cone.signature.kind != "stablehlo.constant":
+        if cone is None or cone.signature.kind != CONSTANT:
             return None
         return cone.signature.attrs["value"]
 
@@ -213,7 +248,7 @@ class Builder:
     ) -> tuple[int, ...]:
         """A tag is an identity that names its operand; only the name is kept."""
         (value,) = self.settle(operands)
-        name = attrs["partir.tag"].strip('"')
+        name = attrs[_TAG].strip('"')
         text = attrs.get("partir.tag_dims", '""').strip('"')
         dims = tuple(int(d) for d in text.split(",") if d)
         self.tags.append(Tag(name, value, dims))
@@ -222,16 +257,16 @@ class Builder:
     # Cones
 
     def _cone_size(self, signature: Signature, operands: tuple[int, ...]) -> int:
-        """Ops that a copy of this would take, 0 if it is not cheap."""
+        """Ops that a copy of one of `_CONES` would take, 0 if it is not cheap."""
         kind = signature.kind
-        if kind in ("stablehlo.constant", "stablehlo.iota"):
+        if kind in (CONSTANT, "stablehlo.iota"):
             return 1
         cones = self._cones
-        if kind == "stablehlo.broadcast_in_dim":
-            if signature.operands[0].shape == () and operands[0] not in cones:
-                return 1
-        elif kind not in _CHEAP:
-            return 0
+        scalar = (
+            kind == "stablehlo.broadcast_in_dim" and not signature.operands[0].shape
+        )
+        if scalar and operands[0] not in cones:
+            return 1
         size = 1
         for operand in operands:
             cone = cones.get(operand)
@@ -265,10 +300,9 @@ class Builder:
         self, signature: Signature, operands: tuple[int, ...], value: int
     ) -> None:
         """Remember values that are one known number everywhere."""
-        if signature.kind == "stablehlo.constant":
-            text = signature.attrs["value"]
-            number = text[len("dense<") : text.rindex(">", 0, text.rindex(" : "))]
-            if not number.startswith(("[", '"')):
+        if signature.kind == CONSTANT:
+            number = literal_of(signature)
+            if number is not None:
                 self.splats[value] = number
         elif signature.name in ("broadcast_in_dim", "reshape", "convert"):
             known = self.splats.get(operands[0])
@@ -378,6 +412,11 @@ class Builder:
             notes=notes,
         )
         return normalized(program)
+
+
+def is_plain(kind: str, attrs: Mapping[str, str]) -> bool:
+    """Whether an op can be placed by its signature alone."""
+    return _TAG not in attrs and not takes_sizes(kind)
 
 
 def _keeps_splat(signature: Signature, literal: str) -> bool:

@@ -34,30 +34,34 @@ class Locations:
     def __init__(self, borrowed: frozenset[str] = frozenset()) -> None:
         """Start with an empty call stack."""
         self._borrowed = borrowed
-        self._known: dict[tuple[Any, int, bool], Location] = {}
+        # By the caller's id (it is kept, so that the id stays its), and if borrowed.
+        self._known: dict[tuple[int, bool], tuple[Location, dict[Any, Location]]] = {}
+        self._here: dict[Any, Location] = {}
         self._stacks: dict[Any, tuple[Frame, ...]] = {}
         self._caller, self._inside_borrowed = _NOWHERE, False
 
     def read(self, location: Any) -> Location:
         """The source place of an op."""
+        attr = location.attr
+        found = self._here.get(attr)
+        if found is not None:
+            return found
         if self._caller is _NOWHERE and is_line(location):
             # Every line of a text is a place of its own, not worth remembering.
             return Location("", location.filename, location.start_line)
-        # The caller is kept alive by `_known` itself.
-        key = (location.attr, id(self._caller), self._inside_borrowed)
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._parse(location)
+        found = self._here[attr] = self._parse(location)
         return found
 
     @contextmanager
     def called_from(self, location: Any, function: str) -> Iterator[None]:
         """While inside, ops are those of a function that is called here."""
-        before = self._caller, self._inside_borrowed
+        before = self._caller, self._inside_borrowed, self._here
         self._caller = self.read(location)
         self._inside_borrowed = _is_among(function, self._borrowed)
+        key = id(self._caller), self._inside_borrowed
+        self._here = self._known.setdefault(key, (self._caller, {}))[1]
         yield
-        self._caller, self._inside_borrowed = before
+        self._caller, self._inside_borrowed, self._here = before
 
     def _parse(self, location: Any) -> Location:
         path, location = _path(location)

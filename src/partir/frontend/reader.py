@@ -28,6 +28,8 @@ MANUAL = "sdy.manual_computation"  # a shard_map: a local region
 # Layouts for another partitioner, on any op: ours to decide.
 _LAYOUTS = frozenset({"sdy.sharding", "mhlo.sharding"})
 
+Attributes = tuple[tuple[str, str], ...]
+
 _OPAQUE = ("!", "tuple<")  # types that are passed on as they are
 
 
@@ -55,24 +57,27 @@ class Reader:
 
     def attrs(self, op: Any) -> dict[str, str]:
         """An op's attributes in MLIR's spelling, less layouts."""
-        found: dict[str, str] = {}
-        known = self._attrs
-        attributes = op.attributes
+        return dict(self.attribute_pairs(op))
+
+    def attribute_pairs(self, op: Any) -> Attributes:
+        """The same, each with its name."""
+        attributes, known = op.attributes, self._attrs
         if not len(attributes):
-            return found
+            return ()
+        found = []
         for name in attributes:
             if name in _LAYOUTS:
                 continue
             try:
                 attr = attributes[name]
             except TypeError:  # the bindings can't read a complex constant
-                found[name] = _attribute_text(op, name)
+                found.append((name, _attribute_text(op, name)))
                 continue
             text = known.get(attr)
             if text is None:
                 text = known[attr] = str(attr)
-            found[name] = text
-        return found
+            found.append((name, text))
+        return tuple(found)
 
     def callee(self, op: Any, attribute: str) -> Any:
         """The function that an attribute names."""

@@ -11,13 +11,18 @@ from typing import Any
 from jax.extend.mlir import ir
 
 from partir.errors import PartitionError
-from partir.frontend.builder import Builder
+from partir.frontend.builder import Builder, is_plain
 from partir.frontend.local_modules import is_local, local_refusal, refuse_exported
-from partir.frontend.reader import MANUAL, RETURNS, TRANSPARENT, Reader
+from partir.frontend.reader import MANUAL, RETURNS, TRANSPARENT, Attributes, Reader
 from partir.ir.attributes import CALLED, MESH
+from partir.ir.core import Signature
 from partir.ir.garbage import collection_paused
 from partir.ir.source import Location
 from partir.ir.types import TensorType
+
+# Kind, attributes, types of operands and of results.
+_Types = tuple[TensorType, ...]
+_Key = tuple[str, Attributes, _Types, _Types]
 
 _TRANSPARENT_CALLS = frozenset({"Sharding", "annotate"})
 _MANUAL_CALLS = frozenset({"SPMDFullToShardShape", "SPMDShardToFullShape"})
@@ -48,6 +53,7 @@ class _Importer(Reader):
     def __init__(self, module: Any, borrowed: frozenset[str]) -> None:
         super().__init__(module, borrowed)
         self.builder = Builder()
+        self._signatures: dict[_Key, Signature] = {}
 
     def run(self) -> Builder:
         main = self._main()
@@ -156,20 +162,39 @@ class _Importer(Reader):
         env.update(zip(op.results, results, strict=True))
 
     def plain(self, op: Any, name: str, env: dict[Any, int]) -> None:
+        """An op without calls or control flow; alike ones are read once."""
+        known = self.builder.types
         operands = tuple([env[v] for v in op.operands])
         results = list(op.results)
         types = tuple([self.type(r.type) for r in results])
-        attrs = self.attrs(op)
+        attrs = self.attribute_pairs(op)
+        location = self.locations.read(op.location)
+        key = (name, attrs, tuple([known[v] for v in operands]), types)
+        signature = self._signatures.get(key)
+        if signature is None:
+            made = self._first(op, key, operands, location)
+        else:
+            made = self.builder.place(signature, operands, location)
+        for result, value in zip(results, made, strict=True):
+            env[result] = value
+
+    def _first(
+        self, op: Any, key: _Key, operands: tuple[int, ...], location: Location
+    ) -> tuple[int, ...]:
+        """An op that none before was like, or that is more than its signature."""
+        name, pairs, types, results = key
+        attrs = dict(pairs)
         if name == MANUAL:
             attrs[MESH] = self._manual_mesh(op, attrs)
-        location = self.locations.read(op.location)
         closed = CALLED in attrs or len(op.regions)
         lambdas = self.lambdas(op, name) if closed else ()
         if is_local(name, attrs, lambdas):
             raise local_refusal(name, location)
-        made = self.builder.add(name, attrs, operands, types, location, lambdas)
-        for result, value in zip(results, made, strict=True):
-            env[result] = value
+        if not closed and is_plain(name, attrs):
+            signature = Signature.of(name, attrs, types, results)
+            self._signatures[key] = signature
+            return self.builder.place(signature, operands, location)
+        return self.builder.add(name, attrs, operands, results, location, lambdas)
 
     def _manual_mesh(self, op: Any, attrs: dict[str, str]) -> str:
         """The mesh of a shard_map, whose devices have the numbers of their places."""

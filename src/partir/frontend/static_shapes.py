@@ -36,6 +36,11 @@ _FORMS = {
 }
 
 
+def takes_sizes(kind: str) -> bool:
+    """Whether an op takes sizes as operands."""
+    return kind in _FORMS
+
+
 def as_static(
     kind: str, attrs: dict[str, str], operands: Sequence[int], numbers: Numbers
 ) -> Static | None:

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from partir.ir.attributes import ints
 from partir.ir.core import Lambda, Op, Signature
+from partir.ir.filled import filled
 from partir.ir.source import Location
 from partir.ir.types import TensorType
 from partir.rules.elementwise import FUSED, POINTWISE
@@ -116,9 +117,7 @@ def _type(op: Op) -> TensorType:
 
 
 def _constant(splat: str, type_: TensorType, number: int) -> Op:
-    attrs = {"value": f"dense<{splat}> : {type_.text}"}
-    signature = Signature.of("stablehlo.constant", attrs, (), (type_,))
-    return Op(signature, (), (number,), Location())
+    return Op(filled(type_, splat), (), (number,), Location())
 
 
 def inside_of(op: Signature) -> Sequence[Op]:

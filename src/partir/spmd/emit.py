@@ -8,12 +8,13 @@ from functools import lru_cache
 from partir.errors import PartitionError
 from partir.ir.attributes import CALLED, FORMED
 from partir.ir.core import Lambda
+from partir.ir.filled import literal_of
 from partir.ir.source import Location
 from partir.ir.types import TensorType
 from partir.ir.user_rule import FUNCTION_ID
 from partir.rules.indexing import in_range, takes_a_range
 from partir.rules.joins import join_of
-from partir.rules.local import Ssa, emit_default
+from partir.rules.local import Ssa, constant, emit_default, spread
 from partir.rules.masks import has_garbage, once_operands, without_garbage
 from partir.rules.nest import Nest
 from partir.rules.registry import form_hook
@@ -33,6 +34,10 @@ class TextEmitter:
         # By id, quicker than by hash; what it is of is kept, so that the id stays its.
         self._places: dict[int, tuple[Location, str]] = {}
         self._templates: dict[int, tuple[Nest, str | None]] = {}
+        # Constants of one number, by their nests.
+        self._numbers: dict[int, tuple[TensorType, str]] = {}
+        # Those that are written already, in the block that is being written.
+        self._written: dict[tuple[TensorType, str], Ssa] = {}
         self.place = ""
 
     def index(self, axis: str) -> Ssa:
@@ -127,10 +132,27 @@ class TextEmitter:
                 operands = in_range(nest, self, operands, splats)
             form = form_hook(nest.signature.kind) or emit_default
             return form(nest, self, operands)
+        if not operands and id(nest) in self._numbers:
+            return self._repeated(*self._numbers[id(nest)])
         names = ", ".join([operand.name for operand in operands])
         made, left = self.results(nest.result_types)
         self.lines.append(f"{left}{template % names}{self.place}")
         return made
+
+    def _repeated(self, type_: TensorType, literal: str) -> tuple[Ssa, ...]:
+        """One number everywhere, written where it is first read in a block.
+
+        Alike ones are a third of a large model's ops, and compilers merge them.
+        """
+        made = self._written.get((type_, literal))
+        if made is None:
+            scalar = type_.with_shape(())
+            if type_ is scalar:
+                made = constant(self, scalar, literal)
+            else:
+                made = spread(self, self._repeated(scalar, literal)[0], type_)
+            self._written[type_, literal] = made
+        return (made,)
 
     def _template(self, nest: Nest) -> str | None:
         """The op's line but for names, where it has no special form."""
@@ -144,7 +166,11 @@ class TextEmitter:
         special = formed or FUNCTION_ID in signature.attrs or has_garbage(nest)
         special = special or takes_a_range(nest) or bool(nest.joins)
         template = None
-        if not special and not any(loop.factor.once for loop in nest.loops):
+        literal = literal_of(signature)
+        if literal and 0 not in nest.result_types[0].shape:
+            self._numbers[id(nest)] = nest.result_types[0], literal
+            template = ""  # none of its own
+        elif not special and not any(loop.factor.once for loop in nest.loops):
             tail = op_tail(nest.operand_types, nest.result_types, nest.attrs)
             body = self._regions(nest.attrs, signature.lambdas)
             text = f"{body}{tail}".replace("%", "%%")
@@ -156,14 +182,15 @@ class TextEmitter:
         self, arguments: Sequence[Ssa], body: Callable[[], Sequence[Ssa]]
     ) -> str:
         """A region in which `body` emits ops and says what they yield."""
-        outer, place, self.lines = self.lines, self.place, []
+        outer, place, written = self.lines, self.place, self._written
+        self.lines, self._written = [], {}
         results = body()
         self.place = ""
         self.op("stablehlo.return", results, ())
         head = ", ".join(f"{a.name}: {a.type.text}" for a in arguments)
         label = f"^bb0({head}):\n" if arguments else ""
         text = "{ " + label + "\n".join(self.lines) + " }"
-        self.lines, self.place = outer, place
+        self.lines, self.place, self._written = outer, place, written
         return text
 
     def module(

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from partir.ir.core import Signature
+from partir.ir.filled import filled, literal_of
 from partir.ir.types import TensorType
 from partir.rules.identities import ROWWISE, cites
 from partir.rules.nest import Nest, nest_of
@@ -155,8 +156,10 @@ def _row_dims(
 
     None if rows are made otherwise: in windows, by a sum, by where they lie.
     """
-    signature, special = nest.signature, nest.signature.kind
-    if form_hook(special) or attrs_hook(special) or len(signature.results) != 1:
+    signature, kind = nest.signature, nest.signature.kind
+    alike = literal_of(signature) is not None  # all rows, wherever they lie
+    special = (form_hook(kind) or attrs_hook(kind)) and not alike
+    if special or len(signature.results) != 1:
         return None
     along = [loop for loop in nest.loops if loop.factor.results[0] == dim]
     if tuple(loop.axis for loop in along) != axes:
@@ -178,6 +181,17 @@ def _row_dims(
     return dims
 
 
+def _retyped(
+    signature: Signature, operands: tuple[TensorType, ...], result: TensorType
+) -> Signature:
+    literal = literal_of(signature)
+    if literal is not None:
+        return filled(result, literal)
+    return Signature.of(
+        signature.kind, signature.attrs, operands, (result,), signature.lambdas
+    )
+
+
 def _resized(nest: Nest, dims: tuple[int | None, ...], exchange: Collective) -> Nest:
     """The same loops over as many rows as windows have."""
     window, signature = exchange.window, nest.signature
@@ -193,12 +207,7 @@ def _resized(nest: Nest, dims: tuple[int | None, ...], exchange: Collective) -> 
     axis = next(loop for loop in nest.loops if loop.axis in exchange.axes)
     made_dim = axis.factor.results[0]
     assert made_dim is not None
-    results = (_with_rows(before, made_dim, whole),)
-    made = nest_of(
-        Signature.of(
-            signature.kind, signature.attrs, operands, results, signature.lambdas
-        )
-    )
+    made = nest_of(_retyped(signature, operands, _with_rows(before, made_dim, whole)))
     for loop in nest.loops:
         index = made.factor_like(loop.factor)
         assert index is not None

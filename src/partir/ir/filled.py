@@ -1,0 +1,27 @@
+"""Constants that are one number everywhere, whatever their shape."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from partir.ir.core import Signature
+from partir.ir.types import TensorType
+
+CONSTANT = "stablehlo.constant"
+
+
+@lru_cache(maxsize=1 << 10)
+def filled(type_: TensorType, literal: str) -> Signature:
+    """The constant of this type that is one number, in MLIR's spelling, everywhere."""
+    attrs = {"value": f"dense<{literal}> : {type_.text}"}
+    return Signature.of(CONSTANT, attrs, (), (type_,))
+
+
+def literal_of(signature: Signature) -> str | None:
+    """The number that a constant is everywhere, if it is one."""
+    if signature.kind != CONSTANT:
+        return None
+    text = signature.attrs["value"]
+    if not text.startswith("dense<") or text.startswith(("dense<[", 'dense<"')):
+        return None
+    return text[len("dense<") : text.rindex(">", 0, text.rindex(" : "))]
