@@ -17,7 +17,7 @@ from partir.verify.merging import MERGED
 from partir.verify.monoids import monoid_of_kind
 from partir.verify.pins import AT
 from partir.verify.plans import Plan
-from partir.verify.sums import starts_reduction
+from partir.verify.repetition import starts_reduction
 
 Test = Callable[[Signature], bool]
 EQUATIONS: dict[str, Test] = {}  # when ops with a handler have nothing but an equation

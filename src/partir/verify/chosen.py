@@ -23,9 +23,9 @@ from partir.verify.layout import DigitLayout, Unreadable, View, repeated
 from partir.verify.machine import Machine
 from partir.verify.merging import along_one
 from partir.verify.monoids import monoid_of
+from partir.verify.repetition import counts_nothing
 from partir.verify.rows import BAG, DROPPED, GARBAGE, Rows, RowTable, filled
 from partir.verify.spread import along, narrowed, rebuilt, rows_of, shape_of
-from partir.verify.sums import counts_nothing
 from partir.verify.terms import FREE, ClassTerm, Dims, Ref, Use, Variable, numbered
 from partir.verify.unjoined import without_dim
 from partir.verify.windows import WindowFacts, reduce_windows

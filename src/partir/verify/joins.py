@@ -323,6 +323,8 @@ def _of_several(
         rows = machine.classes.rows.tuples(part.columns[:, 0])
         if len(part.mentions) > 1 and (rows >= FIRST_MADE).any():
             raise Unreadable("values side by side whose other rows differ")
+        if (part.columns < GARBAGE).any():  # there is no row of one value to say so
+            raise Unreadable("numbers in place of rows, of some of several values")
         show(part, rows, part.size, aligned.use, where, tables)
     where = {v: (d + 1, stride) for v, (d, stride) in where.items()}
     later = {d + 1: table for d, table in tables.items()}

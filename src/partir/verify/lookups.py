@@ -30,9 +30,10 @@ from partir.verify.layout import (
     depends_on,
 )
 from partir.verify.machine import Machine, handler
+from partir.verify.repetition import is_zero
 from partir.verify.rows import Rows
 from partir.verify.spread import MOST, rows_of, tiled_along
-from partir.verify.sums import PART, is_zero
+from partir.verify.sums import PART
 from partir.verify.terms import ClassTerm
 from partir.verify.unread import unread
 from partir.verify.wholes import whole_rows, whole_view

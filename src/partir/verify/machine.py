@@ -28,7 +28,8 @@ from partir.verify.named import by_name
 from partir.verify.picks import picked
 from partir.verify.pins import settled
 from partir.verify.plans import Plan, make_plan
-from partir.verify.sums import CONTRACTIONS, starts_reduction, times
+from partir.verify.repetition import starts_reduction, times
+from partir.verify.sums import CONTRACTIONS
 from partir.verify.terms import ClassTerm
 from partir.verify.unjoined import handed_on, split
 from partir.verify.unmerging import unmerged

@@ -12,6 +12,7 @@ from partir.verify.align import Alignment, Equation
 from partir.verify.classes import Classes
 from partir.verify.components import Component, components, show, tied
 from partir.verify.layout import DigitLayout, Unreadable
+from partir.verify.repetition import counts_nothing
 from partir.verify.rows import (
     BAG,
     DROPPED,
@@ -22,7 +23,7 @@ from partir.verify.rows import (
     fill,
     filled,
 )
-from partir.verify.sums import CONTRACTIONS, counts_nothing
+from partir.verify.sums import CONTRACTIONS
 from partir.verify.terms import BOUND, ClassTerm, Numbered, Ref, TermForm, Use, numbered
 
 
@@ -88,7 +89,7 @@ def _with_rows(
     types: Sequence[TensorType],
 ) -> Plan:
     """The same where tables say which rows are read."""
-    found = [_rows(classes, equation, part, types) for part in parts]
+    found = [_rows(classes, aligned, part, types) for part in parts]
     sizes = [size for _, size in found]
     refs, use = tied(aligned.refs, aligned.use, parts, sizes)
     roles = dict(use.roles)
@@ -108,13 +109,15 @@ def _with_rows(
 
 
 def _rows(
-    classes: Classes, equation: Equation, part: Component, types: Sequence[TensorType]
+    classes: Classes, aligned: Alignment, part: Component, types: Sequence[TensorType]
 ) -> tuple[Rows, int]:
     """What a component's variable is at its free places, and its size."""
-    made = classes.rows
+    made, equation = classes.rows, aligned.equation
     if not part.bound:
         rows = made.tuples(part.columns[:, 0])
-        return _scalars(classes, equation, part, rows, types), part.size
+        if not aligned.bound:  # else it counts how many numbers are added up
+            rows = _scalars(classes, equation, part, rows, types)
+        return rows, part.size
     monoid, nothing = _added_up(equation)
     return bagged(classes, part, monoid, nothing)
 

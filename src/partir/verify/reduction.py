@@ -9,7 +9,8 @@ import numpy as np
 
 from partir.verify.classes import NO_ROWS, Classes, Made
 from partir.verify.mentions import SplitDims, split_dims
-from partir.verify.rows import DROPPED, FIRST_MADE, GARBAGE, OPEN, Rows
+from partir.verify.repetition import counts_nothing
+from partir.verify.rows import BAG, DROPPED, FIRST_MADE, GARBAGE, OPEN, Rows, filled
 from partir.verify.terms import BOUND, FREE, ClassTerm, Dims, Use, Variable, where_of
 
 
@@ -23,6 +24,7 @@ class Reduction(NamedTuple):
     bound: frozenset[Variable]
     moves: bool = True  # inwards, past what is linear
     rows: Mapping[Variable, Rows] = NO_ROWS  # of bound variables, if not all, once each
+    kept: Mapping[Variable, Rows] = NO_ROWS  # of others, if they are made
 
     @property
     def used(self) -> frozenset[Variable]:
@@ -142,3 +144,43 @@ def _digit(classes: Classes, bags: Rows, size: int) -> tuple[Rows, int, bool] | 
     if np.array_equal((number // count * count)[:, None] + steps, every):
         return (number // count).reshape(bags.shape), count, False
     return None
+
+
+def dropped(classes: Classes, what: Reduction) -> Reduction:
+    """Without the numbers in place of rows that do not count, and without all rows."""
+    found = {}
+    for variable, rows in what.rows.items():
+        for code in np.unique(rows[rows < GARBAGE]):
+            if counts_nothing(classes, what.monoid, filled(int(code))):
+                rows = np.where(rows == code, DROPPED, rows)
+        if not _are_all(rows, what.sizes.get(variable, OPEN)):
+            found[variable] = rows
+    return what._replace(rows=found) if what.rows else what
+
+
+def _are_all(rows: Rows, size: int) -> bool:
+    """Whether all of these are each row of a dimension once, in any order."""
+    if size < 1 or rows.shape[-1] != size:
+        return False
+    return bool((np.sort(rows, -1) == np.arange(size)).all())
+
+
+def closed(
+    classes: Classes, what: Reduction, use: Use, refs: Sequence[tuple[int, Dims]]
+) -> tuple[Use, dict[Variable, Rows]]:
+    """Bound variables with rows of their own: free ones that stand for bags.
+
+    If all rows are in each bag, once, the variable is bound like any other.
+    """
+    sizes, roles, found = dict(use.sizes), dict(use.roles), {}
+    for variable in what.used & what.rows.keys():
+        rows = what.rows[variable]
+        is_bag = what.sizes[variable] == BAG
+        made = classes.rows.union(rows) if is_bag else classes.rows.bags(rows)
+        sizes[variable], roles[variable] = BAG, FREE
+        size = size_within(classes, refs, variable)
+        if size > 0 and classes.rows.complete(made, size):
+            sizes[variable], roles[variable] = size, BOUND
+        else:
+            found[variable] = made
+    return Use(sizes, roles, use.specials), found

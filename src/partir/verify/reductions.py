@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -14,22 +15,17 @@ from partir.ir.types import TensorType, tensor
 from partir.verify.align import Equation
 from partir.verify.components import components, show, tied
 from partir.verify.joins import JoinedPiece, joined, moved
+from partir.verify.kept_rows import apart, made_ones, with_numbers
 from partir.verify.layout import Unreadable, View, repeated, size_of
 from partir.verify.machine import Machine, handler
 from partir.verify.monoids import OPS, keeps_type, monoid_of
 from partir.verify.pairs import reduced_again
 from partir.verify.pins import settled
 from partir.verify.reduction import Reduction
+from partir.verify.repetition import repeated_often, starts_reduction
 from partir.verify.rows import FIRST_FILLED, FIRST_MADE, RowTable
 from partir.verify.spread import dims_held, rows_of, shape_of
-from partir.verify.sums import (
-    BINDING,
-    LOOKED_INTO,
-    REDUCE,
-    reduce,
-    repeated_often,
-    starts_reduction,
-)
+from partir.verify.sums import BINDING, LOOKED_INTO, REDUCE, reduce
 from partir.verify.unjoined import JOINED, split
 
 
@@ -83,23 +79,28 @@ def _worked_out(
     sizes = {v: use.sizes[v] for dim in dims for v in dim}
     rows = {part.variable: part.rows for part in parts if part.bound}
     bound = aligned.bound | rows.keys()
-    what = Reduction(monoid, view.node, dims, sizes, bound, bool(axes), rows)
+    shown = {p.variable: apart(classes, p.columns[:, 0]) for p in parts if not p.bound}
+    odd = made_ones({v: held for v, (held, _) in shown.items()})
+    several = {p.variable for p in parts if len(p.mentions) > 1}
+    moves = bool(axes) and not several & odd.keys()
+    what = Reduction(monoid, view.node, dims, sizes, bound, moves, rows, odd)
     made = reduce(classes, what)
     found = repeated_often(classes, made, monoid, aligned.repeats())
     if found is None:
         raise Unreadable(f"a {monoid} of equal values")
+    count = math.prod(aligned.use.sizes[v] for v in aligned.bound)
+    left = dict(found.rows)
+    for variable, (held, codes) in shown.items():
+        held = left.get(variable, held)
+        left[variable] = with_numbers(classes, monoid, held, codes, count)
     where, tables = dict(found.where), dict[int, RowTable]()
-    rows = {
-        p.variable: classes.rows.tuples(p.columns[:, 0]) for p in parts if not p.bound
-    }
-    rows.update(found.rows)
     of_class = classes.terms[found.node].dims
     for part in parts:
-        held = rows.pop(part.variable, None)
-        if held is not None:
+        if part.variable in left:
+            held = left.pop(part.variable)
             size = of_class[where[part.variable][0]]
             show(part, held, size, aligned.use, where, tables)
-    for variable, held in rows.items():  # no place tells these apart
+    for variable, held in left.items():  # no place tells these apart
         dim = where[variable][0]
         tables[dim] = RowTable(held, of_class[dim])
     layout, _ = aligned.result(0, shape, where, 0, tables)

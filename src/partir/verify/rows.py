@@ -227,6 +227,10 @@ class MadeRows:
                 self._tables_of.setdefault(int(row), []).append(self._known[key])
         return self._known[key]
 
+    def table(self, number: int) -> Rows:
+        """The rows that a table counts, one behind the other."""
+        return self._tables[number]
+
     def picked_size(self, number: int) -> int:
         """How many rows a table has."""
         return self._tables[number].size

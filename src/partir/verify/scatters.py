@@ -28,9 +28,9 @@ from partir.verify.lookups import domain, leaves, looked_in, on_devices
 from partir.verify.machine import Machine, handler
 from partir.verify.monoids import OPS, identity, monoid_of
 from partir.verify.reductions import reduced_over_axes
+from partir.verify.repetition import starts_reduction
 from partir.verify.rows import GARBAGE, Rows
 from partir.verify.spread import along, rows_of
-from partir.verify.sums import starts_reduction
 from partir.verify.wholes import whole_view
 
 

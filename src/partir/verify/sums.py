@@ -8,21 +8,24 @@ it is what the source computes; else the sum is moved inwards, past ops that are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from partir.verify.classes import Classes, Made, inside
 from partir.verify.concrete import KNOWN, reduced_rows
+from partir.verify.kept_rows import apart, kept_inside, made_ones, with_numbers
 from partir.verify.layout import Unreadable
 from partir.verify.linear import PushedSum, step_past
 from partir.verify.mentions import SplitDims
-from partir.verify.monoids import is_identity
 from partir.verify.picks import PICKED, pick, picked_rows
 from partir.verify.pins import AT, at, settled_rows
 from partir.verify.reduction import (
     Reduction,
     RowsOfBags,
+    closed,
+    dropped,
     in_digits,
     reads_less,
     rows_inside,
@@ -30,9 +33,14 @@ from partir.verify.reduction import (
     size_within,
     use_within,
 )
-from partir.verify.rows import BAG, DROPPED, GARBAGE, OPEN, Rows, filled
+from partir.verify.repetition import (
+    TIMES,
+    repeated_often,
+    starts_reduction,
+    times,
+)
+from partir.verify.rows import BAG, DROPPED, GARBAGE, OPEN, Rows
 from partir.verify.terms import (
-    BOUND,
     FREE,
     ClassTerm,
     Dims,
@@ -42,10 +50,9 @@ from partir.verify.terms import (
     where_of,
 )
 
-REDUCE, TIMES, PART = "reduce", "times", "part"
+REDUCE, PART = "reduce", "part"
 # Ops that add up products: a sum over one of their free variables binds it.
 CONTRACTIONS = frozenset({"stablehlo.dot_general", "stablehlo.convolution"})
-IDEMPOTENT = frozenset({"max", "min", "and", "or"})
 
 
 BINDING = frozenset({REDUCE, "stablehlo.dot_general"})  # bind a variable more
@@ -62,7 +69,7 @@ def reduce(classes: Classes, what: Reduction) -> Made:
     """
     made = _reduced(classes, what)
     before = classes.unmoved.get(what.node)
-    if before is None or what.rows or in_source(classes, made):
+    if before is None or what.rows or what.kept or in_source(classes, made):
         return made
     node, order = before
     dims = tuple(what.dims[dim] for dim in order)
@@ -73,7 +80,7 @@ def reduce(classes: Classes, what: Reduction) -> Made:
 def _reduced(classes: Classes, what: Reduction) -> Made:
     used = what.used
     if not used:
-        return Made(what.node, where_of(what.dims, what.sizes))
+        return Made(what.node, where_of(what.dims, what.sizes), what.kept)
     what = dropped(classes, what)
     term = classes.terms[what.node]
     if term.kind == KNOWN and (made := _computed(term, what)) is not None:
@@ -95,11 +102,17 @@ def _of_rows(classes: Classes, term: ClassTerm, what: Reduction) -> Made:
     alone = single(classes, what)
     numbers = any((rows < GARBAGE).any() for rows in what.rows.values())
     if alone is not None:
+        found = _with_kept(alone, what)
         if numbers or not what.moves or _has_row(classes, alone):
-            return alone
+            return found
         pushed = _push(classes, term, what)  # the source may read each row by itself
-        return alone if pushed is None or not in_source(classes, pushed) else pushed
+        return found if pushed is None or not in_source(classes, pushed) else pushed
     return (_plain if numbers else _of_term)(classes, term, what)
+
+
+def _with_kept(made: Made, what: Reduction) -> Made:
+    """A class that reads the same operands: rows that are kept are rows of it, too."""
+    return made._replace(rows={**made.rows, **what.kept})
 
 
 def _has_row(classes: Classes, made: Made) -> bool:
@@ -179,10 +192,12 @@ def _inside_pins(classes: Classes, term: ClassTerm, what: Reduction) -> Made:
     sizes = dict(what.sizes)
     for dim, name in names.items():
         sizes[name] = classes.terms[ref.node].dims[dim]
-    made = reduce(classes, what._replace(node=ref.node, dims=whole, sizes=sizes))
     pins = {names[dim]: np.array([row]) for dim, row in term.attrs}
+    kept = {**what.kept, **made_ones(pins)}
+    inner = what._replace(node=ref.node, dims=whole, sizes=sizes, kept=kept)
+    made = reduce(classes, inner)
     return settled_rows(
-        classes, made._replace(rows={**made.rows, **pins}), {*names.values()}
+        classes, made._replace(rows={**pins, **made.rows}), {*names.values()}
     )
 
 
@@ -204,15 +219,31 @@ def _inside_picks(classes: Classes, term: ClassTerm, what: Reduction) -> Made | 
         (variable,) = what.dims[dim]
         held = rows.get(variable, np.arange(term.dims[dim])[None])
         rows[variable] = classes.rows.picked(held, picks[dim])
+    kept = {n: classes.rows.table(picks[dim]) for dim, n in names.items()}
     inner = what._replace(node=ref.node, dims=dims, sizes=sizes, rows=rows)
-    made = reduce(classes, inner)
-    where, node = dict(made.where), made.node
+    made = reduce(classes, inner._replace(kept={**what.kept, **kept}))
+    where, node, rows = dict(made.where), made.node, dict(made.rows)
     for dim, name in names.items():
+        number = _picked_again(classes, rows.pop(name), kept[name], picks[dim])
+        if number is None:
+            return None
         place = where.pop(name)[0]
         for variable, (_, stride) in where_of((what.dims[dim],), what.sizes).items():
             where[variable] = (place, stride)
-        node = pick(classes, node, place, picks[dim])
-    return Made(node, where, made.rows)
+        node = pick(classes, node, place, number)
+    return Made(node, where, rows)
+
+
+def _picked_again(
+    classes: Classes, rows: Rows, before: Rows, number: int
+) -> int | None:
+    """The table that counts what rows are after a reduction, in the same order."""
+    if np.array_equal(rows, before):
+        return number
+    found = classes.rows.pick(rows)
+    if found is None or not np.array_equal(classes.rows.table(found), rows):
+        return None
+    return found
 
 
 _INSIDE: dict[str, Callable[[Classes, ClassTerm, Reduction], Made | None]] = {
@@ -236,93 +267,13 @@ def _rows_in_source(classes: Classes, made: Made) -> bool:
     return classes.source is not None and in_source(classes, made._replace(node=node))
 
 
-def is_zero(classes: Classes, node: int) -> bool:
-    """Whether a class is the number zero, whatever its type."""
-    term = classes.terms[node]
-    if term.kind.removeprefix("stablehlo.") in ("convert", "negate", "add", "subtract"):
-        return all(is_zero(classes, ref.node) for ref in term.refs)
-    return starts_reduction("sum", term)
-
-
-def dropped(classes: Classes, what: Reduction) -> Reduction:
-    """Without the numbers in place of rows that do not count, and without all rows."""
-    found = {}
-    for variable, rows in what.rows.items():
-        for code in np.unique(rows[rows < GARBAGE]):
-            if counts_nothing(classes, what.monoid, filled(int(code))):
-                rows = np.where(rows == code, DROPPED, rows)
-        if not _are_all(rows, what.sizes.get(variable, OPEN)):
-            found[variable] = rows
-    return what._replace(rows=found) if what.rows else what
-
-
-def _are_all(rows: Rows, size: int) -> bool:
-    """Whether all of these are each row of a dimension once, in any order."""
-    if size < 1 or rows.shape[-1] != size:
-        return False
-    return bool((np.sort(rows, -1) == np.arange(size)).all())
-
-
-def counts_nothing(classes: Classes, monoid: str, node: int) -> bool:
-    """Whether a class is the number that a reduction starts from."""
-    if monoid == "sum":
-        return is_zero(classes, node)
-    return starts_reduction(monoid, classes.terms[node])
-
-
-def times(classes: Classes, node: int, count: int) -> int:
-    """The sum of `count` times the same."""
-    term = classes.terms[node]
-    if count == 1 or starts_reduction("sum", term):
-        return node
-    if term.kind == TIMES:
-        return times(classes, term.refs[0].node, count * int(str(term.attrs)))
-    dims = tuple((n,) for n in range(len(term.dims)))
-    sizes = dict(enumerate(term.dims))
-    use = Use(sizes, dict.fromkeys(sizes, FREE))
-    like = ClassTerm(TIMES, str(count), (), (), (), dtype=term.dtype)
-    return classes.make(like, [(node, dims)], use).node
-
-
-def repeated_often(
-    classes: Classes, made: Made, monoid: str, count: int
-) -> Made | None:
-    """A reduction over `count` copies; None if that is nothing simple."""
-    if count == 1 or monoid in IDEMPOTENT:
-        return made
-    if monoid != "sum":
-        return None
-    return made._replace(node=times(classes, made.node, count))
-
-
 def _whole(term: ClassTerm, what: Reduction) -> Made | None:
     """What a loop's parts add up to, by the loop's invariant."""
     monoid, node, extra, *_ = term.attrs  # as loops.py and lookups.py make it
     bound = {v for dim in what.dims[:extra] for v in dim}
     if monoid != what.monoid or what.used != bound:
         return None
-    return Made(node, where_of(what.dims[extra:], what.sizes))
-
-
-def _closed(
-    classes: Classes, what: Reduction, use: Use, refs: Sequence[tuple[int, Dims]]
-) -> tuple[Use, dict[Variable, Rows]]:
-    """Bound variables with rows of their own: free ones that stand for bags.
-
-    If all rows are in each bag, once, the variable is bound like any other.
-    """
-    sizes, roles, found = dict(use.sizes), dict(use.roles), {}
-    for variable in what.used & what.rows.keys():
-        rows = what.rows[variable]
-        is_bag = what.sizes[variable] == BAG
-        made = classes.rows.union(rows) if is_bag else classes.rows.bags(rows)
-        sizes[variable], roles[variable] = BAG, FREE
-        size = size_within(classes, refs, variable)
-        if size > 0 and classes.rows.complete(made, size):
-            sizes[variable], roles[variable] = size, BOUND
-        else:
-            found[variable] = made
-    return Use(sizes, roles, use.specials), found
+    return Made(node, where_of(what.dims[extra:], what.sizes), what.kept)
 
 
 def _bind(classes: Classes, term: ClassTerm, what: Reduction) -> Made | None:
@@ -332,9 +283,10 @@ def _bind(classes: Classes, term: ClassTerm, what: Reduction) -> Made | None:
     if in_new or not _binds(classes, term, what.monoid):
         return None
     refs, own = inside(term, what.dims, (what.node, "inside"))
-    use, rows = _closed(classes, what, use_within(what, own), refs)
+    use, rows = closed(classes, what, use_within(what, own), refs)
     commutes = term.kind == "stablehlo.dot_general"
-    return _made(classes, term, (refs, use, rows), what.dims[free:], commutes)
+    made = _made(classes, term, (refs, use, rows), what.dims[free:], commutes)
+    return _with_kept(made, what)
 
 
 def _made(
@@ -373,23 +325,14 @@ def scatters(term: ClassTerm) -> object:
     return term.attrs[0]
 
 
-def starts_reduction(monoid: str, term: ClassTerm) -> bool:
-    """Whether a class is the number that a reduction starts from."""
-    if term.kind == "affine":
-        first, steps = term.attrs  # as counting.py makes it
-        return not steps and is_identity(monoid, str(first), term.dtype)
-    one = term.kind == "constant" and not term.new
-    return one and is_identity(monoid, str(term.attrs), term.dtype)
-
-
 def _plain(classes: Classes, term: ClassTerm, what: Reduction) -> Made:
     like = ClassTerm(REDUCE, what.monoid, (), (), (), dtype=term.dtype)
     refs = [(what.node, what.dims)]
     use = use_within(what, Use({}, {}))
     read = {v: max(size, OPEN) for v, size in use.sizes.items()}  # bags as they are
     as_rows = what._replace(sizes={**what.sizes, **read})
-    use, rows = _closed(classes, as_rows, use._replace(sizes=read), refs)
-    return _made(classes, like, (refs, use, rows))
+    use, rows = closed(classes, as_rows, use._replace(sizes=read), refs)
+    return _with_kept(_made(classes, like, (refs, use, rows)), what)
 
 
 def _push(classes: Classes, term: ClassTerm, what: Reduction) -> Made | None:
@@ -404,14 +347,15 @@ def _push(classes: Classes, term: ClassTerm, what: Reduction) -> Made | None:
     depends = [any(v in used for dim in dims for v in dim) for _, dims in refs]
     step = step_past(classes, term, what.monoid, depends)
     columns = None if step is None else rows_inside(classes, what, refs)
-    if step is None or columns is None:
+    kept = kept_inside(classes, what, refs)
+    if step is None or columns is None or kept is None:
         return None
     use = use_within(what, own)
     made: list[Made] = []
     for place, ((node, dims), goes) in enumerate(zip(refs, step.into, strict=True)):
-        one = Made(node, where_of(dims, use.sizes))
+        one = Made(node, where_of(dims, use.sizes), kept[place])
         if goes:
-            one = _inner(classes, what, use, node, columns[place])
+            one = _inner(classes, what, use, node, columns[place], kept[place])
         made.append(one)
     return _rebuilt(classes, step, term, made, use, what)
 
@@ -422,16 +366,26 @@ def _inner(
     use: Use,
     node: int,
     split: SplitDims,
+    shown: Mapping[Variable, Rows],
 ) -> Made:
-    """An operand, reduced."""
+    """An operand, reduced; `shown` are its rows where they are kept."""
     dims, rows = split.dims, split.rows
     sizes = {v: use.sizes[v] for dim in dims for v in dim if v in use.sizes}
     for dim, own in zip(dims, classes.terms[node].dims, strict=True):
-        if len(dim) == 1 and (own <= OPEN or dim[0] in rows or dim[0] not in sizes):
+        odd = rows.keys() | shown.keys()
+        if len(dim) == 1 and (own <= OPEN or dim[0] in odd or dim[0] not in sizes):
             sizes[dim[0]] = own
     used = what.used | split.bound
     missing = what.used - frozenset(sizes) - {v for v, _ in split.kept.values()}
-    inner = reduce(classes, Reduction(what.monoid, node, dims, sizes, used, rows=rows))
+    numbers = any((held < GARBAGE).any() for held in shown.values())
+    counted = what.used - missing if numbers else ()
+    count = math.prod(_counted(what, v) for v in counted)
+    inner = _reduced_but_numbers(
+        classes,
+        Reduction(what.monoid, node, dims, sizes, used, rows=rows),
+        shown,
+        count,
+    )
     for variable in missing:
         count = _counted(what, variable)
         found = repeated_often(classes, inner, what.monoid, count)
@@ -445,6 +399,23 @@ def _inner(
     }
     kept = dict(split.kept.values())
     return picked_rows(classes, Made(inner.node, where, {**inner.rows, **kept}))
+
+
+def _reduced_but_numbers(
+    classes: Classes, what: Reduction, shown: Mapping[Variable, Rows], count: int
+) -> Made:
+    """A reduction over `count` places, and of numbers in place of rows that it keeps.
+
+    `shown` are these rows.
+    """
+    found = {v: apart(classes, rows[..., None]) for v, rows in shown.items()}
+    plain = {v: rows for v, (rows, _) in found.items()}
+    made = reduce(classes, what._replace(kept=made_ones(plain)))
+    rows = {**plain, **made.rows}
+    for variable, (_, codes) in found.items():
+        held = rows[variable]
+        rows[variable] = with_numbers(classes, what.monoid, held, codes, count)
+    return made._replace(rows=rows)
 
 
 def _counted(what: Reduction, variable: Variable) -> int:

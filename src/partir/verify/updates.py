@@ -18,9 +18,9 @@ from partir.verify.indices import plain_start
 from partir.verify.layout import Unreadable, View
 from partir.verify.lookups import is_read, leaves, of_whole, part
 from partir.verify.machine import Machine
+from partir.verify.repetition import is_zero
 from partir.verify.rows import Rows
 from partir.verify.spread import rows_of, tiled_along
-from partir.verify.sums import is_zero
 from partir.verify.wholes import whole_rows, whole_view
 
 

@@ -25,8 +25,8 @@ from partir.verify.layout import DigitLayout, Unreadable, View, reshaped, size_o
 from partir.verify.machine import Machine, handler
 from partir.verify.monoids import keeps_type, monoid_of
 from partir.verify.reductions import reduced
+from partir.verify.repetition import counts_nothing
 from partir.verify.spread import MOST, shape_of
-from partir.verify.sums import counts_nothing
 from partir.verify.terms import ClassTerm
 
 

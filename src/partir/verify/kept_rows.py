@@ -1,0 +1,82 @@
+"""Rows of the dimensions that a reduction keeps: what they are rows of after it.
+
+A made row (`rows.py`) says how an op reads its operands, in their order: it means that
+of one class alone. A reduction that moves inwards makes another class, whose operands
+may come in another order, and each of which may have rows of its own by then. A number
+in place of a row is that number as often as there is something to reduce.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from partir.verify.classes import Classes
+from partir.verify.layout import Unreadable
+from partir.verify.reduction import Reduction
+from partir.verify.repetition import IDEMPOTENT, counts_nothing, numbers_often
+from partir.verify.rows import BAG, FIRST_MADE, GARBAGE, Rows, filled
+from partir.verify.terms import Dims, Variable
+
+Kept = Mapping[Variable, Rows]
+
+
+def apart(classes: Classes, columns: Rows) -> tuple[Rows, Rows]:
+    """Rows of a class, and the numbers that stand in place of some: their codes.
+
+    `columns` has what each dimension shows; a number in one of them is a number. There
+    is no row then, and where there is a row, the code is zero.
+    """
+    lost = (columns == GARBAGE).any(-1)
+    is_number = columns < GARBAGE
+    codes = np.where(is_number, columns, 0).min(-1)
+    if (is_number & (columns != codes[..., None]) & ~lost[..., None]).any():
+        raise Unreadable("several numbers in place of a row")
+    codes = np.where(lost, 0, codes)
+    rows = np.where((codes < 0)[..., None], GARBAGE, columns)
+    return classes.rows.tuples(rows), codes
+
+
+def with_numbers(
+    classes: Classes, monoid: str, rows: Rows, codes: Rows, count: int
+) -> Rows:
+    """Rows after a reduction over `count` places, with the numbers in place of some."""
+    is_number = codes < 0
+    if monoid == "sum":
+        codes = numbers_often(classes, codes, count)
+    elif monoid not in IDEMPOTENT and count > 1:
+        nodes = [filled(int(code)) for code in np.unique(codes[is_number])]
+        if not all(counts_nothing(classes, monoid, node) for node in nodes):
+            raise Unreadable(f"a {monoid} of equal values")
+    return np.where(is_number, codes, rows)
+
+
+def made_ones(rows: Kept) -> dict[Variable, Rows]:
+    """The variables whose rows a reduction may turn into others."""
+    return {v: held for v, held in rows.items() if (held >= FIRST_MADE).any()}
+
+
+def kept_inside(
+    classes: Classes, what: Reduction, refs: Sequence[tuple[int, Dims]]
+) -> list[dict[Variable, Rows]] | None:
+    """What each operand shows of the made rows that are kept; None if it can't be told.
+
+    Bags say nothing of one operand by itself.
+    """
+    found: list[dict[Variable, Rows]] = [{} for _ in refs]
+    for variable, rows in what.kept.items():
+        mentions = [
+            (place, dim)
+            for place, (_, dims) in enumerate(refs)
+            for dim in dims
+            if variable in dim
+        ]
+        places = [place for place, _ in mentions]
+        alone = all(dim == (variable,) for _, dim in mentions)
+        if what.sizes[variable] == BAG or not alone or len({*places}) < len(places):
+            return None
+        columns = classes.rows.columns(rows, len(places))
+        for number, place in enumerate(places):
+            found[place][variable] = columns[..., number]
+    return found
