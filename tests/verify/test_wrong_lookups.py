@@ -104,6 +104,42 @@ def scattered(
     return Case(source, local, [(("B",),), (), ()], (("B",),))
 
 
+def padded_index(name: str, operand: str) -> str:
+    """One index more behind others: the third row."""
+    types = "(tensor<2x1xi32>, tensor<i32>)"
+    return (
+        f"%{name} = stablehlo.pad %{operand}, %three, low = [0, 0], high = [1, 0],"
+        f" interior = [0, 0] : {types} -> tensor<{INDEX}>"
+    )
+
+
+def scattered_beside_a_number() -> Case:
+    """``x.at[i, 3].add(u)``; devices shift all indices but the last."""
+    given = {"i": "2x1xi32", "u": "3xf64"}
+    three = constant("three", 3, "i32")
+    source = function(
+        {"x": "8xf64", **given},
+        "8xf64",
+        three,
+        padded_index("j", "i"),
+        scatter(8, "x", "j"),
+    )
+    local = function(
+        {"x": "4xf64", **given},
+        "4xf64",
+        three,
+        device("off", 4),
+        unary("offs", "broadcast_in_dim|, dims = []", "off", "i32", "2x1xi32"),
+        "%sub = stablehlo.subtract %i, %offs : tensor<2x1xi32>",
+        padded_index("l", "sub"),
+        padded_index("j", "i"),
+        "%both:2 = stablehlo.optimization_barrier %l, %j"
+        f" : tensor<{INDEX}>, tensor<{INDEX}>",
+        scatter(4, "x", "both#0"),
+    )
+    return Case(source, local, [(("B",),), (), ()], (("B",),))
+
+
 RIGHT = {"a look-up": looked_up(), "a scatter": scattered()}
 WRONG = {
     "indices in another order": looked_up(index=reverse("j", "c", INDEX)),
@@ -121,6 +157,7 @@ WRONG = {
     "into the tiles of others": scattered(
         permute("y", "x", [[0, 1], [1, 0]], "4xf64"), into="y"
     ),
+    "a number beside shifted indices": scattered_beside_a_number(),
     "windows over the edges of tiles": scattered(window="update_window_dims = [1]"),
 }
 

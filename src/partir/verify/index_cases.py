@@ -15,7 +15,7 @@ import numpy as np
 from partir.verify.classes import Classes
 from partir.verify.concrete import RUN, TYPES, evaluated
 from partir.verify.layout import Unreadable, View
-from partir.verify.rows import Rows
+from partir.verify.rows import GARBAGE, Rows
 from partir.verify.spread import rows_of
 from partir.verify.terms import ClassTerm, Dims
 
@@ -172,6 +172,8 @@ def leaf_rows(classes: Classes, view: View, leaf: int) -> list[Rows]:
     sizes, found = classes.terms[view.node].dims, []
     for held in dims:
         rows = [rows_of(view.layout, dim) for dim in held]
+        if view.node != leaf and any((own < GARBAGE).any() for own in rows):
+            raise Unreadable("a number in place of what is made of an index")
         if len(rows) > 1 and any((own < 0).any() for own in rows):
             raise Unreadable("an index some of whose places are not known")
         strides = [math.prod(sizes[d] for d in held[n + 1 :]) for n in range(len(held))]
