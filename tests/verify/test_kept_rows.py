@@ -12,6 +12,7 @@ from tests.verify.modules import (
     all_reduce,
     compare,
     constant,
+    device,
     function,
     is_proved,
     reducer,
@@ -282,3 +283,41 @@ def test_a_number_beside_rows_is_no_row_of_the_op_that_made_these() -> None:
             cut("r", "g", "0:6, 0:5", "12x10xf32", "6x5xf32"),
         )
     )
+
+
+def shifted_sums(rows: int) -> Case:
+    """Sums of rows of x, and of windows of y; each of four devices has a row of x."""
+    given = {"x": f"{rows}x5xf32", "y": "8xf32"}
+    window = f"""%b = "stablehlo.reduce_window"(%y, %n) {reducer("add", "f32")} {{
+    window_dimensions = array<i64: 4>}} : (tensor<8xf32>, tensor<f32>) -> tensor<5xf32>
+  """
+    source = function(
+        given,
+        "5xf32",
+        ZERO,
+        summed("a", "x", [0], given["x"], "5xf32"),
+        window,
+        add("r", "a", "b", "5xf32"),
+    )
+    local = function(
+        given,
+        "5xf32",
+        device("d", 1),
+        constant("o", 0, "i32"),
+        "%a = stablehlo.dynamic_slice %x, %d, %o, sizes = [1, 5]"
+        f" : (tensor<{given['x']}>, tensor<i32>, tensor<i32>) -> tensor<1x5xf32>",
+        unary("b", "reshape", "a", "1x5xf32", "5xf32"),
+        "%c = stablehlo.dynamic_slice %y, %d, sizes = [5]"
+        " : (tensor<8xf32>, tensor<i32>) -> tensor<5xf32>",
+        add("e", "b", "c", "5xf32"),
+        f"""%r = "stablehlo.all_reduce"(%e) {reducer("add", "f32")} {{
+    replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>, {CHANNEL},
+    use_global_device_ids}} : (tensor<5xf32>) -> tensor<5xf32>""",
+    )
+    return Case(source, local, [(), ()], mesh=FOUR)
+
+
+def test_a_sum_over_devices_is_one_over_the_rows_that_they_have() -> None:
+    """And not over all that there are, if there are more."""
+    assert is_proved(shifted_sums(4))
+    assert not is_proved(shifted_sums(8))

@@ -7,7 +7,7 @@ over devices reads it at all devices and at one place: these are two variables a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -25,10 +25,13 @@ class SplitDims(NamedTuple):
     kept: Mapping[Variable, tuple[Variable, Rows]]  # new ones of free places alone
 
 
-def split_dims(dims: Dims, columns: Mapping[Variable, Rows]) -> SplitDims | None:
+def split_dims(
+    dims: Dims, columns: Mapping[Variable, Rows], sizes: Sequence[int]
+) -> SplitDims | None:
     """Variables that occur once each; None if they can't be told apart.
 
-    `columns` has, for each variable, the rows of all dimensions that mention it.
+    `columns` has, for each variable, the rows of all dimensions that mention it;
+    `sizes` are how many rows the dimensions have.
     """
     made, rows = list(dims), dict[Variable, Rows]()
     bound: set[Variable] = set()
@@ -46,7 +49,7 @@ def split_dims(dims: Dims, columns: Mapping[Variable, Rows]) -> SplitDims | None
             made[place] = (name,)
             if (own == own[:, :1]).all():
                 kept[name] = (variable, own[:, 0])
-            elif (np.sort(own, -1) == np.arange(own.shape[-1])).all():
+            elif are_all(own, sizes[place]):
                 bound.add(name)
                 over += 1
             else:
@@ -54,3 +57,10 @@ def split_dims(dims: Dims, columns: Mapping[Variable, Rows]) -> SplitDims | None
         if over != 1 or len(places) != 2:
             return None
     return SplitDims(tuple(made), rows, frozenset(bound), kept)
+
+
+def are_all(rows: Rows, size: int) -> bool:
+    """Whether these are all rows of a dimension, once each, in any order."""
+    if size < 1 or rows.shape[-1] != size:
+        return False
+    return bool((np.sort(rows, -1) == np.arange(size)).all())

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from partir.verify.classes import NO_ROWS, Classes, Made
-from partir.verify.mentions import SplitDims, split_dims
+from partir.verify.mentions import SplitDims, are_all, split_dims
 from partir.verify.repetition import counts_nothing
 from partir.verify.rows import BAG, DROPPED, FIRST_MADE, GARBAGE, OPEN, Rows, filled
 from partir.verify.terms import BOUND, FREE, ClassTerm, Dims, Use, Variable, where_of
@@ -70,7 +70,10 @@ def rows_inside(
         for place in {*mentions}:
             own = [n for n, mention in enumerate(mentions) if mention == place]
             found[place][variable] = columns[..., own]
-    split = [split_dims(dims, own) for (_, dims), own in zip(refs, found, strict=True)]
+    split = [
+        split_dims(dims, own, classes.terms[node].dims)
+        for (node, dims), own in zip(refs, found, strict=True)
+    ]
     return None if None in split else [one for one in split if one is not None]
 
 
@@ -153,16 +156,9 @@ def dropped(classes: Classes, what: Reduction) -> Reduction:
         for code in np.unique(rows[rows < GARBAGE]):
             if counts_nothing(classes, what.monoid, filled(int(code))):
                 rows = np.where(rows == code, DROPPED, rows)
-        if not _are_all(rows, what.sizes.get(variable, OPEN)):
+        if not are_all(rows, what.sizes.get(variable, OPEN)):
             found[variable] = rows
     return what._replace(rows=found) if what.rows else what
-
-
-def _are_all(rows: Rows, size: int) -> bool:
-    """Whether all of these are each row of a dimension once, in any order."""
-    if size < 1 or rows.shape[-1] != size:
-        return False
-    return bool((np.sort(rows, -1) == np.arange(size)).all())
 
 
 def closed(
