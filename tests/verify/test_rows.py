@@ -238,15 +238,17 @@ def test_a_minimum_is_scattered_from_tiles(dtype: str) -> None:
 def test_rows_of_an_operand_are_told_apart_only_if_they_can_be() -> None:
     places, devices = np.meshgrid(np.arange(3), np.arange(2), indexing="ij")
     columns = np.stack([devices, places], -1)
-    split = split_dims((("v",), ("v",)), {"v": columns})
+    split = split_dims((("v",), ("v",)), {"v": columns}, (2, 3))
     assert split is not None
     assert len(split.bound) == len(split.kept) == 1
+    more = split_dims((("v",), ("v",)), {"v": columns}, (4, 3))
+    assert more is None  # there are rows that no device has
     diagonal = np.stack([devices, (places + devices) % 3], -1)
-    assert split_dims((("v",), ("v",)), {"v": diagonal}) is None
+    assert split_dims((("v",), ("v",)), {"v": diagonal}, (2, 3)) is None
     twice = np.stack([devices, devices], -1)  # one sum, not two
-    assert split_dims((("v",), ("v",)), {"v": twice}) is None
+    assert split_dims((("v",), ("v",)), {"v": twice}, (2, 3)) is None
     some = np.stack([devices + 1, places], -1)
-    assert split_dims((("v",), ("v",)), {"v": some}) is None
+    assert split_dims((("v",), ("v",)), {"v": some}, (2, 3)) is None
 
 
 def test_rows_of_one_dimension_are_picked_before_or_after_one_of_another() -> None:
