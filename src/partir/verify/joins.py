@@ -151,7 +151,9 @@ def _forms(
 def are_numbers(machine: Machine, view: View) -> bool:
     """Whether a value is a number at every place, or nothing."""
     term = machine.term(view)
-    return not term.dims or (term.kind == JOINED and term.dims == (OPEN,))
+    if not term.dims or term.kind != JOINED or term.dims != (OPEN,):
+        return not term.dims
+    return not (rows_of(view.layout, 0) >= FIRST_MADE).any()
 
 
 def _codes(machine: Machine, piece: JoinedPiece, dim: int | None) -> Rows:
