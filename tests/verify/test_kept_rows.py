@@ -321,3 +321,38 @@ def test_a_sum_over_devices_is_one_over_the_rows_that_they_have() -> None:
     """And not over all that there are, if there are more."""
     assert is_proved(shifted_sums(4))
     assert not is_proved(shifted_sums(8))
+
+
+def scaled(number: str, *, hidden: bool) -> Case:
+    """Sums of columns times four numbers and one more; devices multiply first."""
+    factors = [
+        constant("z", number, "f32"),
+        constant("a", "[1.0, 2.0, 3.0, 4.0]", "4xf32"),
+        constant("b", "[0.5, 0.25, 8.0, 9.0, 3.0]", "5xf32"),
+        padded("c", "a", "4xf32", 1),
+        "%d = stablehlo.maximum %b, %c : tensor<5xf32>",
+    ]
+    factor = "d" if hidden else "c"
+    source = function(
+        {"x": "5x2xf32"},
+        "5xf32",
+        ZERO,
+        *factors,
+        summed("s", "x", [1], "5x2xf32", "5xf32"),
+        f"%r = stablehlo.multiply %s, %{factor} : tensor<5xf32>",
+    )
+    local = function(
+        {"x": "5x1xf32"},
+        "5xf32",
+        *factors,
+        unary("s", "reshape", "x", "5x1xf32", "5xf32"),
+        f"%m = stablehlo.multiply %s, %{factor} : tensor<5xf32>",
+        all_reduce("r", "m", "add", "5xf32"),
+    )
+    return Case(source, local, [COLUMNS])
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_sums_move_past_numbers_in_place_of_rows_that_are_finite(hidden: bool) -> None:
+    assert is_proved(scaled("3.0", hidden=hidden))
+    assert not is_proved(scaled("0x7F800000", hidden=hidden))

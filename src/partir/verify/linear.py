@@ -20,6 +20,7 @@ class PushedSum(NamedTuple):
 
     into: tuple[bool, ...]
     commutes: bool = False
+    finite: bool = False  # if all others are, in each of their rows
 
 
 Rule = Callable[[Classes, ClassTerm, Sequence[bool]], PushedSum | None]
@@ -111,7 +112,7 @@ def _scaled(
     other = term.refs[depends.index(False)].node
     if not is_finite(classes, other):
         return None
-    return PushedSum(tuple(depends), True)
+    return PushedSum(tuple(depends), True, finite=True)
 
 
 @_rule("divide")

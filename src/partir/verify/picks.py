@@ -35,6 +35,7 @@ def pick(classes: Classes, node: int, dim: int, number: int) -> int:
     """The class whose rows are those of a table, counted."""
     term, picks = classes.terms[node], {dim: number}
     if term.kind == PICKED:
+        assert dim not in dict(term.attrs), "rows that are counted already"
         picks |= dict(term.attrs)
         node = term.refs[0].node
     sizes = list(term.dims)

@@ -126,6 +126,11 @@ class MadeRows:
             made[place] = self._made[int(rows[place]) - FIRST_MADE][:-1]
         return made
 
+    def tuple_of(self, row: int) -> Rows | None:
+        """The tuple that has this number; None if it is no tuple."""
+        made = self._made[row - FIRST_MADE]
+        return made[:-1] if made.size and made[-1] == GARBAGE else None
+
     def bags(self, rows: Rows) -> Rows:
         """Numbers of bags, the members of each along the last dimension.
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from partir.verify.classes import Classes, Made, inside
 from partir.verify.concrete import KNOWN, reduced_rows
+from partir.verify.finite import are_finite
 from partir.verify.kept_rows import apart, kept_inside, made_ones, with_numbers
 from partir.verify.layout import Unreadable
 from partir.verify.linear import PushedSum, step_past
@@ -349,6 +350,10 @@ def _push(classes: Classes, term: ClassTerm, what: Reduction) -> Made | None:
     columns = None if step is None else rows_inside(classes, what, refs)
     kept = kept_inside(classes, what, refs)
     if step is None or columns is None or kept is None:
+        return None
+    others = [own for own, goes in zip(kept, step.into, strict=True) if not goes]
+    shown = [rows for own in others for rows in own.values()]
+    if step.finite and not all(are_finite(classes, rows) for rows in shown):
         return None
     use = use_within(what, own)
     made: list[Made] = []
