@@ -140,6 +140,13 @@ def scattered_beside_a_number() -> Case:
     return Case(source, local, [(("B",),), (), ()], (("B",),))
 
 
+def promised_order() -> Case:
+    """A look-up that says that its indices are in order, which nobody knows."""
+    source = function({"x": "8xf64", "i": INDEX}, "3xf64", f"%r = {gather(8, 'i')}")
+    local = source.replace("indices_are_sorted = false", "indices_are_sorted = true")
+    return Case(source, local, [(), ()])
+
+
 RIGHT = {"a look-up": looked_up(), "a scatter": scattered()}
 WRONG = {
     "indices in another order": looked_up(index=reverse("j", "c", INDEX)),
@@ -157,6 +164,7 @@ WRONG = {
     "into the tiles of others": scattered(
         permute("y", "x", [[0, 1], [1, 0]], "4xf64"), into="y"
     ),
+    "indices said to be in order": promised_order(),
     "a number beside shifted indices": scattered_beside_a_number(),
     "windows over the edges of tiles": scattered(window="update_window_dims = [1]"),
 }

@@ -76,8 +76,9 @@ def _gather(signature: Signature) -> Equation:
         (d in gone, sizes[d], index_map.index(d) if d in index_map else -1) for d in cut
     )
     special = (*(("in", d) for d in cut), *(["vector"] if "vector" in places else []))
+    attrs = (key, signature.attrs.get("indices_are_sorted") == "true")
     return Equation(
-        signature.kind, (tuple(into), tuple(places)), (result,), key, special
+        signature.kind, (tuple(into), tuple(places)), (result,), attrs, special
     )
 
 
