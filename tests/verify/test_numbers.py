@@ -9,6 +9,7 @@ from jax import lax
 
 import partir
 from partir.verify.concrete import RUN, within
+from tests.verify.modules import Case, constant, function, is_proved, unary
 
 pytestmark = pytest.mark.quick
 
@@ -44,3 +45,33 @@ def test_the_least_number_is_far_from_zero() -> None:
     assert not within(np.array([0, least]), 1 << 39)
     assert within(np.array([5, -5], np.int8), 5)
     assert not within(np.array([5, -6], np.int8), 5)
+
+
+def counted_as(types: tuple[str, ...]) -> Case:
+    """A number beside counts, converted to one type after another."""
+    head = (
+        constant("z", 2**24 + 1, "i32"),
+        "%i = stablehlo.iota dim = 0 : tensor<3xi32>",
+        "%a0 = stablehlo.pad %i, %z, low = [0], high = [1], interior = [0]"
+        " : (tensor<3xi32>, tensor<i32>) -> tensor<4xi32>",
+    )
+    cut = unary("b", "slice| [3:4]", "a0", "4xi32", "1xi32")
+    source = function(
+        {"x": "f64"}, "1xf64", *head, cut, unary("r", "convert", "b", "1xi32", "1xf64")
+    )
+    before, converted = "i32", []
+    for number, type_ in enumerate(types):
+        name, shapes = f"a{number + 1}", (f"4x{before}", f"4x{type_}")
+        converted.append(unary(name, "convert", f"a{number}", *shapes))
+        before = type_
+    last = f"a{len(types)}"
+    cut = unary("b", "slice| [3:4]", last, f"4x{before}", f"1x{before}")
+    final = unary("r", "convert", "b", f"1x{before}", "1xf64")
+    local = function({"x": "f64"}, "1xf64", *head, *converted, cut, final)
+    return Case(source, local, [()])
+
+
+def test_a_number_beside_counts_is_rounded_with_them(x64: None) -> None:
+    """Floats of 32 bits do not have it."""
+    assert is_proved(counted_as(("i64",)))
+    assert not is_proved(counted_as(("f32",)))

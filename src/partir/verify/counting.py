@@ -17,7 +17,7 @@ from partir.verify.align import Alignment
 from partir.verify.classes import Classes
 from partir.verify.layout import Digit, DigitLayout, Unreadable, View, repeated
 from partir.verify.machine import Machine, handler
-from partir.verify.rows import GARBAGE, RowTable
+from partir.verify.rows import GARBAGE, RowTable, fill, filled
 from partir.verify.spread import with_table
 from partir.verify.terms import ClassTerm, Ref, Variable
 
@@ -242,6 +242,22 @@ def as_float(classes: Classes, node: int, dtype: str) -> int:
     )
 
 
+def _numbers_as_floats(
+    classes: Classes, layout: DigitLayout, dtype: str
+) -> DigitLayout:
+    """Numbers in place of counts are of the new type, too."""
+    tables = []
+    for dim, table in layout.tables:
+        rows = table.rows.copy()
+        for code in np.unique(rows[rows < GARBAGE]):
+            number = filled(int(code))
+            if classes.terms[number].kind != AFFINE:
+                raise Unreadable("a number in place of a count that is no count")
+            rows[table.rows == code] = fill(as_float(classes, number, dtype))
+        tables.append((dim, RowTable(rows, table.size)))
+    return DigitLayout(layout.local, layout.axes, tuple(tables))
+
+
 @equations(*_ARITHMETIC)
 def _is_no_arithmetic(signature: Signature) -> bool:
     """Floats don't count, unless they are converted from what does."""
@@ -261,7 +277,8 @@ def _arithmetic(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]
             view = View(machine.classes.of(wide), views[0].layout)
             view = as_in_source(machine.classes, view)
             node = as_float(machine.classes, view.node, after.dtype)
-            return [View(node, view.layout)]
+            layout = _numbers_as_floats(machine.classes, view.layout, after.dtype)
+            return [View(node, layout)]
     return arithmetic(machine, op, views) or machine.by_equation(op, views)
 
 
