@@ -356,3 +356,35 @@ def scaled(number: str, *, hidden: bool) -> Case:
 def test_sums_move_past_numbers_in_place_of_rows_that_are_finite(hidden: bool) -> None:
     assert is_proved(scaled("3.0", hidden=hidden))
     assert not is_proved(scaled("0x7F800000", hidden=hidden))
+
+
+def sliced_sums(number: str) -> Case:
+    """Two of the sums of columns and of numbers, at a computed place."""
+    slice_ = (
+        "stablehlo.dynamic_slice %a, %i, sizes = [2]"
+        " : (tensor<6xf32>, tensor<i32>) -> tensor<2xf32>"
+    )
+    source = function(
+        {"x": "4x2xf32", "i": "i32"},
+        "2xf32",
+        constant("z", number, "f32"),
+        ZERO,
+        summed("s", "x", [1], "4x2xf32", "4xf32"),
+        padded("a", "s", "4xf32"),
+        f"%r = {slice_}",
+    )
+    local = function(
+        {"x": "4x1xf32", "i": "i32"},
+        "2xf32",
+        constant("z", number, "f32"),
+        unary("s", "reshape", "x", "4x1xf32", "4xf32"),
+        padded("a", "s", "4xf32"),
+        f"%b = {slice_}",
+        all_reduce("r", "b", "add", "2xf32"),
+    )
+    return Case(source, local, [COLUMNS, ()])
+
+
+def test_numbers_among_rows_that_are_sliced_are_added_up_too() -> None:
+    assert is_proved(sliced_sums("0.0"))
+    assert not is_proved(sliced_sums("7.0"))

@@ -8,6 +8,7 @@ in place of a row is that number as often as there is something to reduce.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -16,10 +17,11 @@ from partir.verify.classes import Classes
 from partir.verify.layout import Unreadable
 from partir.verify.reduction import Reduction
 from partir.verify.repetition import IDEMPOTENT, counts_nothing, numbers_often
-from partir.verify.rows import BAG, FIRST_MADE, GARBAGE, Rows, filled
+from partir.verify.rows import BAG, DROPPED, FIRST_MADE, GARBAGE, Rows, filled
 from partir.verify.terms import Dims, Variable
 
 Kept = Mapping[Variable, Rows]
+Specials = Sequence[Sequence[Variable]]
 
 
 def apart(classes: Classes, columns: Rows) -> tuple[Rows, Rows]:
@@ -80,3 +82,53 @@ def kept_inside(
         for number, place in enumerate(places):
             found[place][variable] = columns[..., number]
     return found
+
+
+def specials_inside(
+    classes: Classes,
+    what: Reduction,
+    refs: Sequence[tuple[int, Dims]],
+    into: Sequence[bool],
+    specials: Specials,
+) -> Specials | None:
+    """Dimensions that an op works along, of reduced operands; None if they are others.
+
+    Which rows these read, and which numbers in place of some, is said with them.
+    """
+    read = {
+        v
+        for (_, dims), goes in zip(refs, into, strict=True)
+        if goes
+        for dim in dims
+        for v in dim
+    }
+    made = []
+    for items in specials:
+        changed = list(items)
+        for place, item in enumerate(items):
+            if item[0] == "rows" and read & {*items}:
+                rows = np.frombuffer(item[1], np.int64)
+                if (rows >= FIRST_MADE).any():
+                    return None
+                changed[place] = ("rows", _reduced(classes, what, rows).tobytes())
+        made.append(changed)
+    return made
+
+
+def _reduced(classes: Classes, what: Reduction, rows: Rows) -> Rows:
+    """Plain rows, with the numbers in place of some reduced."""
+    codes = np.where(rows < GARBAGE, rows, 0)
+    if not codes.any():
+        return rows
+    count = math.prod(counted(what, v) for v in what.used)
+    return with_numbers(classes, what.monoid, rows, codes, count)
+
+
+def counted(what: Reduction, variable: Variable) -> int:
+    """How often a reduction over a variable counts what does not depend on it."""
+    if variable not in what.rows:
+        return what.sizes[variable]
+    counts = (what.rows[variable] != DROPPED).sum(-1)
+    if (counts != counts[0]).any():
+        raise Unreadable("a sum of equal values, on some devices of more")
+    return int(counts[0])

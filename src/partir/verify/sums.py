@@ -16,8 +16,14 @@ import numpy as np
 from partir.verify.classes import Classes, Made, inside
 from partir.verify.concrete import KNOWN, reduced_rows
 from partir.verify.finite import are_finite
-from partir.verify.kept_rows import apart, kept_inside, made_ones, with_numbers
-from partir.verify.layout import Unreadable
+from partir.verify.kept_rows import (
+    apart,
+    counted,
+    kept_inside,
+    made_ones,
+    specials_inside,
+    with_numbers,
+)
 from partir.verify.linear import PushedSum, step_past
 from partir.verify.mentions import SplitDims
 from partir.verify.picks import PICKED, pick, picked_rows
@@ -40,7 +46,7 @@ from partir.verify.repetition import (
     starts_reduction,
     times,
 )
-from partir.verify.rows import BAG, DROPPED, GARBAGE, OPEN, Rows
+from partir.verify.rows import BAG, GARBAGE, OPEN, Rows
 from partir.verify.terms import (
     FREE,
     ClassTerm,
@@ -347,15 +353,17 @@ def _push(classes: Classes, term: ClassTerm, what: Reduction) -> Made | None:
     used = what.used
     depends = [any(v in used for dim in dims for v in dim) for _, dims in refs]
     step = step_past(classes, term, what.monoid, depends)
-    columns = None if step is None else rows_inside(classes, what, refs)
-    kept = kept_inside(classes, what, refs)
-    if step is None or columns is None or kept is None:
+    if step is None:
         return None
-    others = [own for own, goes in zip(kept, step.into, strict=True) if not goes]
-    shown = [rows for own in others for rows in own.values()]
-    if step.finite and not all(are_finite(classes, rows) for rows in shown):
+    columns, kept = rows_inside(classes, what, refs), kept_inside(classes, what, refs)
+    along = specials_inside(classes, what, refs, step.into, own.specials)
+    if columns is None or kept is None or along is None:
         return None
-    use = use_within(what, own)
+    others = [rows for rows, goes in zip(kept, step.into, strict=True) if not goes]
+    shown = [held for rows in others for held in rows.values()]
+    if step.finite and not all(are_finite(classes, held) for held in shown):
+        return None
+    use = use_within(what, own._replace(specials=along))
     made: list[Made] = []
     for place, ((node, dims), goes) in enumerate(zip(refs, step.into, strict=True)):
         one = Made(node, where_of(dims, use.sizes), kept[place])
@@ -383,8 +391,8 @@ def _inner(
     used = what.used | split.bound
     missing = what.used - frozenset(sizes) - {v for v, _ in split.kept.values()}
     numbers = any((held < GARBAGE).any() for held in shown.values())
-    counted = what.used - missing if numbers else ()
-    count = math.prod(_counted(what, v) for v in counted)
+    over = what.used - missing if numbers else ()
+    count = math.prod(counted(what, v) for v in over)
     inner = _reduced_but_numbers(
         classes,
         Reduction(what.monoid, node, dims, sizes, used, rows=rows),
@@ -392,7 +400,7 @@ def _inner(
         count,
     )
     for variable in missing:
-        count = _counted(what, variable)
+        count = counted(what, variable)
         found = repeated_often(classes, inner, what.monoid, count)
         assert found is not None, what.monoid
         inner = found
@@ -421,16 +429,6 @@ def _reduced_but_numbers(
         held = rows[variable]
         rows[variable] = with_numbers(classes, what.monoid, held, codes, count)
     return made._replace(rows=rows)
-
-
-def _counted(what: Reduction, variable: Variable) -> int:
-    """How often a reduction over a variable counts what does not depend on it."""
-    if variable not in what.rows:
-        return what.sizes[variable]
-    counts = (what.rows[variable] != DROPPED).sum(-1)
-    if (counts != counts[0]).any():
-        raise Unreadable("a sum of equal values, on some devices of more")
-    return int(counts[0])
 
 
 def _rebuilt(
