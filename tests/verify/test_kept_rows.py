@@ -130,35 +130,37 @@ def test_the_largest_of_equal_numbers_is_that_number() -> None:
     assert not is_proved(outer(lowest, again, largest))
 
 
-def twice(*, pads_first: bool) -> Case:
-    """A sum over two dimensions in turn; numbers are added before both, or one."""
+def twice(*, pads_first: bool, op: str = "add") -> Case:
+    """A reduction over two dimensions in turn; numbers come before both, or one."""
     given = {"x": "4x5x3xf32"}
+    start = constant("n", "1.0", "f32") if op == "multiply" else ZERO
     source = function(
         given,
         "6xf32",
         SEVEN,
-        ZERO,
+        start,
         padded("a", "x", "4x5x3xf32"),
-        summed("r", "a", [1, 2], "6x5x3xf32", "6xf32"),
+        summed("r", "a", [1, 2], "6x5x3xf32", "6xf32", op),
     )
     body = (
         padded("a", "x", "4x5x3xf32"),
-        summed("b", "a", [2], "6x5x3xf32", "6x5xf32"),
-        summed("r", "b", [1], "6x5xf32", "6xf32"),
+        summed("b", "a", [2], "6x5x3xf32", "6x5xf32", op),
+        summed("r", "b", [1], "6x5xf32", "6xf32", op),
     )
     if not pads_first:
         body = (
-            summed("a", "x", [2], "4x5x3xf32", "4x5xf32"),
+            summed("a", "x", [2], "4x5x3xf32", "4x5xf32", op),
             padded("b", "a", "4x5xf32"),
             body[2],
         )
-    local = function(given, "6xf32", SEVEN, ZERO, *body)
+    local = function(given, "6xf32", SEVEN, start, *body)
     return Case(source, local, [()])
 
 
-def test_numbers_are_added_up_as_often_as_they_are_there() -> None:
-    assert is_proved(twice(pads_first=True))
-    assert not is_proved(twice(pads_first=False))
+@pytest.mark.parametrize("op", ["add", "multiply"])
+def test_numbers_are_added_up_as_often_as_they_are_there(op: str) -> None:
+    assert is_proved(twice(pads_first=True, op=op))
+    assert not is_proved(twice(pads_first=False, op=op))
 
 
 def parts_and_numbers(number: str) -> Case:

@@ -16,8 +16,8 @@ import numpy as np
 from partir.verify.classes import Classes
 from partir.verify.layout import Unreadable
 from partir.verify.reduction import Reduction
-from partir.verify.repetition import IDEMPOTENT, counts_nothing, numbers_often
-from partir.verify.rows import BAG, DROPPED, FIRST_MADE, GARBAGE, Rows, filled
+from partir.verify.repetition import numbers_often
+from partir.verify.rows import BAG, DROPPED, FIRST_MADE, GARBAGE, Rows
 from partir.verify.terms import Dims, Variable
 
 Kept = Mapping[Variable, Rows]
@@ -44,14 +44,7 @@ def with_numbers(
     classes: Classes, monoid: str, rows: Rows, codes: Rows, count: int
 ) -> Rows:
     """Rows after a reduction over `count` places, with the numbers in place of some."""
-    is_number = codes < 0
-    if monoid == "sum":
-        codes = numbers_often(classes, codes, count)
-    elif monoid not in IDEMPOTENT and count > 1:
-        nodes = [filled(int(code)) for code in np.unique(codes[is_number])]
-        if not all(counts_nothing(classes, monoid, node) for node in nodes):
-            raise Unreadable(f"a {monoid} of equal values")
-    return np.where(is_number, codes, rows)
+    return np.where(codes < 0, numbers_often(classes, monoid, codes, count), rows)
 
 
 def made_ones(rows: Kept) -> dict[Variable, Rows]:

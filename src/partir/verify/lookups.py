@@ -31,7 +31,7 @@ from partir.verify.layout import (
 )
 from partir.verify.machine import Machine, handler
 from partir.verify.repetition import is_zero
-from partir.verify.rows import Rows
+from partir.verify.rows import GARBAGE, Rows
 from partir.verify.spread import MOST, rows_of, tiled_along
 from partir.verify.sums import PART
 from partir.verify.terms import ClassTerm
@@ -261,6 +261,8 @@ def part(machine: Machine, made: View, axes: Sequence[int], tag: Hashable) -> Vi
         return made
     if any(depends_on(made.layout, axis) for axis in axes):
         raise Unreadable("a sum over devices that each have another")
+    if any((table.rows < GARBAGE).any() for _, table in made.layout.tables):
+        raise Unreadable("a number in place of what devices have parts of")
     term, count = machine.term(made), len(axes)
     sizes = tuple(machine.sizes[axis] for axis in axes)
     attrs = ("sum", made.node, count, tag)

@@ -7,9 +7,9 @@ import numpy as np
 from partir.verify.classes import Classes, Made
 from partir.verify.monoids import is_identity
 from partir.verify.rows import GARBAGE, Rows, fill, filled
-from partir.verify.terms import FREE, ClassTerm, Use
+from partir.verify.terms import FREE, ClassTerm, Ref, Use
 
-TIMES = "times"
+TIMES, POWER = "times", "power"
 IDEMPOTENT = frozenset({"max", "min", "and", "or"})
 
 
@@ -59,13 +59,28 @@ def repeated_often(
         return made
     if monoid != "sum":
         return None
-    rows = {v: numbers_often(classes, held, count) for v, held in made.rows.items()}
+    rows = {
+        v: numbers_often(classes, monoid, held, count) for v, held in made.rows.items()
+    }
     return made._replace(node=times(classes, made.node, count), rows=rows)
 
 
-def numbers_often(classes: Classes, rows: Rows, count: int) -> Rows:
-    """Rows of what is added up that often: numbers in place of some are, too."""
+def numbers_often(classes: Classes, monoid: str, rows: Rows, count: int) -> Rows:
+    """Rows of what is reduced so often: numbers in place of some are, too."""
     made = rows.copy()
     for code in np.unique(rows[rows < GARBAGE]):
-        made[rows == code] = fill(times(classes, filled(int(code)), count))
+        made[rows == code] = fill(_often(classes, monoid, filled(int(code)), count))
     return made
+
+
+def _often(classes: Classes, monoid: str, number: int, count: int) -> int:
+    """A number, reduced with itself."""
+    if monoid == "sum":
+        return times(classes, number, count)
+    if monoid in IDEMPOTENT or count == 1 or counts_nothing(classes, monoid, number):
+        return number
+    term = classes.terms[number]
+    if term.kind == POWER:
+        return _often(classes, monoid, term.refs[0].node, count * int(str(term.attrs)))
+    refs = (Ref(number, ()),)
+    return classes.of(ClassTerm(POWER, str(count), refs, (), (), dtype=term.dtype))
