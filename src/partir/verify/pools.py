@@ -26,6 +26,8 @@ def _pool_gradient(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequenc
             return [pool_gradient(machine, signature, views)]
         except Unreadable:
             return machine.by_equation(op, views)
+    if machine.classes.source is not None:  # whoever runs this knows of no such mark
+        raise Unreadable("a normal form of the source, in a program that devices run")
     pad, plain, cut = _in_parts(signature)
     fill = machine.number(_never_chosen(signature), pad.operands[1])
     wide = _made(machine, op, pad, views[0], fill)
