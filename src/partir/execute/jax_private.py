@@ -19,6 +19,9 @@ HOST_EFFECT: Any = debugging.debug_effect
 INTERPRETS_FFT = jax.__version_info__ >= (0, 9)
 """Whether the StableHLO interpreter that comes with jax knows `fft`."""
 
+SCHEDULER_TYPES = jax.__version_info__ >= (0, 9)
+"""Whether XLA on CPUs has schedulers by name; before, one is on or off."""
+
 
 def any_deleted(arrays: Sequence[Any]) -> bool:
     """Whether one of these is an array that was donated or deleted."""

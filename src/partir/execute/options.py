@@ -7,20 +7,42 @@ from typing import TypeAlias
 
 import jax
 
+from partir.execute.jax_private import SCHEDULER_TYPES
 from partir.spmd.export_policy import policy_of
 from partir.spmd.prepare import has_ties, prepared
+from partir.spmd.product_order import waits_of
 from partir.spmd.program import SpmdProgram
+from partir.spmd.weight_sizes import gathers_most
 
 CompilerOption: TypeAlias = bool | int | float | str
 CompilerOptions: TypeAlias = Mapping[str, CompilerOption]
 """Names of XLA's options with their values."""
 
 _COPIES: CompilerOptions = {"xla_cpu_copy_insertion_use_region_analysis": True}
+_MEMORY: CompilerOptions = (
+    {"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}
+    if SCHEDULER_TYPES
+    else {"xla_cpu_enable_concurrency_optimized_scheduler": False}
+)
+
+
+_BARRIERS, _EXPANDER = "xla_disable_hlo_passes", "cse_barrier_expander"
+
+
+class _Light(str):
+    """A value that one can go without: it only saves memory."""
+
+    __slots__ = ()
 
 
 def missed(options: CompilerOptions | None) -> CompilerOptions:
     """Those of a program's options that one should not go without."""
-    return {k: v for k, v in (options or {}).items() if (k, v) not in _COPIES.items()}
+    light = _COPIES.items() | _MEMORY.items()
+    return {
+        name: value
+        for name, value in (options or {}).items()
+        if (name, value) not in light and not isinstance(value, _Light)
+    }
 
 
 def default_options(
@@ -30,7 +52,8 @@ def default_options(
 
     XLA:CPU drops optimization barriers early, then merges a weight's gathers for the
     forward and the backward pass and keeps the weight in between. Other back ends keep
-    barriers by themselves. It also copies every donated argument of which it can't tell
+    barriers by themselves. Where weights are larger than activations it is told to mind
+    memory before all else. It also copies every donated argument of which it can't tell
     that it is read for the last time before it is overwritten, and what loops carry,
     unless it looks at regions of the program as other back ends do.
     """
@@ -40,6 +63,11 @@ def default_options(
     policy = policy_of(platform)
     options = dict(_COPIES) if policy.orders_reads else {}
     nested = program.program.nested  # only in loops are more gathers tied
-    if has_ties(prepared(program, policy) if nested else program):
-        options["xla_disable_hlo_passes"] = "cse_barrier_expander"
+    ready = prepared(program, policy) if nested else program
+    if policy.minds_memory and gathers_most(ready):
+        options |= _MEMORY
+    if has_ties(ready):
+        options[_BARRIERS] = _EXPANDER
+    elif waits_of(ready, policy):
+        options[_BARRIERS] = _Light(_EXPANDER)
     return options

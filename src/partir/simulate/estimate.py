@@ -18,7 +18,7 @@ from partir.simulate.device.catalogue import devices
 from partir.simulate.device.lookup import DeviceLike, as_device
 from partir.simulate.device.spec import DeviceSpec
 from partir.simulate.fold_multiplicity import Multiplicity
-from partir.simulate.kernels.barriers import compiled
+from partir.simulate.kernels.barriers import KeptProgram, compiled
 from partir.simulate.kernels.fusion import Fuser
 from partir.simulate.kernels.handed_values import handed_values, tied_to_handed
 from partir.simulate.kernels.kernel import Kernels
@@ -126,7 +126,6 @@ class Estimate:
         self.overlap, self.trip_count = overlap, trip_count
         self._multiplicity = multiplicity
         self._network = network or Network(program.mesh, device)
-        self._schedule = Scheduler(device, multiplicity)
 
     @cached_property
     def compiled(self) -> SpmdProgram:
@@ -134,7 +133,16 @@ class Estimate:
 
         A collective makes the value that it makes in `program`.
         """
+        return self._compiled.program
+
+    @cached_property
+    def _compiled(self) -> KeptProgram:
         return compiled(self.program, self.device)
+
+    @cached_property
+    def _schedule(self) -> Scheduler:
+        depth_first = self._compiled.depth_first
+        return Scheduler(self.device, self._multiplicity, depth_first)
 
     @cached_property
     @collection_paused
@@ -143,7 +151,8 @@ class Estimate:
         if self._multiplicity is not None:
             handed = handed_values(program, self._multiplicity)
             program = tied_to_handed(program, handed)
-        return self._schedule(Fuser(program, self.device.fusion, handed).run())
+        fuser = Fuser(program, self.device.fusion, handed, self._compiled.waits)
+        return self._schedule(fuser.run())
 
     # Time
 

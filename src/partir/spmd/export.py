@@ -38,7 +38,7 @@ from partir.spmd.opaque_functions import MakeText
 from partir.spmd.outer_tiles import is_inner, joined, parted
 from partir.spmd.padding import cut_tiles, pad_tiles
 from partir.spmd.prepare import prepared
-from partir.spmd.product_order import Wait, product_order
+from partir.spmd.product_order import waits_of
 from partir.spmd.program import (
     EXCHANGE,
     SLICE,
@@ -90,10 +90,7 @@ class _Exporter(TextEmitter):
         # What a tied gather waited for, as the barrier hands it on, by its result.
         self._waited: dict[int, tuple[int, Ssa]] = {}
         self._prologue: list[str] = []
-        self._waits: dict[int, Wait] = {}
-        if policy.orders_products:
-            loops, summed = policy.orders_in_loops, policy.orders_summed
-            self._waits = product_order(program, loops, summed)
+        self._waits = waits_of(program, policy)
         self._late = late_starts(program) if policy.starts_late else set()
         self._loops = 0  # that what is being written stands in
 
@@ -148,7 +145,9 @@ class _Exporter(TextEmitter):
             return operands
         all_ = [operands[wait.position], *(self.env[v] for v in wait.values)]
         made = list(operands)
-        made[wait.position] = self.op(_BARRIER, all_, [ssa.type for ssa in all_])[0]
+        made[wait.position], *waited = self.op(_BARRIER, all_, [s.type for s in all_])
+        if self.policy.reads_through:
+            self.env.update(zip(wait.values, waited, strict=True))
         return made
 
     def on_first_device(self, nest: Nest, operands: Sequence[Ssa]) -> tuple[Ssa, ...]:

@@ -16,6 +16,7 @@ from typing import TypeGuard
 
 from partir.rules.identities import WAITING, cites
 from partir.rules.traits import Role, role_of
+from partir.spmd.export_policy import ExportPolicy
 from partir.spmd.program import Block, Collective, Compute, Control, SpmdOp, SpmdProgram
 from partir.spmd.sweep import reads_of
 
@@ -30,14 +31,30 @@ class Wait:
     values: tuple[int, ...]
 
 
+def waits_of(program: SpmdProgram, policy: ExportPolicy) -> dict[int, Wait]:
+    """What waits in a program that is written for a compiler."""
+    if not policy.orders_products:
+        return {}
+    return product_order(
+        program,
+        policy.orders_in_loops,
+        policy.orders_summed,
+        policy.orders_gathered,
+    )
+
+
 @cites(WAITING)
 def product_order(
-    program: SpmdProgram, in_loops: bool = True, summed: bool = True
+    program: SpmdProgram,
+    in_loops: bool = True,
+    summed: bool = True,
+    gathered: bool = True,
 ) -> dict[int, Wait]:
     """What waits in every block, by the first result of the op that does.
 
     Without `in_loops` nothing waits in loops and branches; without `summed` only for
-    products of which devices keep a part.
+    products of which devices keep a part; without `gathered` no weight waits that is
+    gathered for the product.
 
     The exported text has a barrier for each:
         %dw = dot %h %dy ; %dh = dot %dy %w
@@ -50,15 +67,17 @@ def product_order(
     return {
         value: wait
         for block in blocks
-        for value, wait in _Order(program, block, summed).run()
+        for value, wait in _Order(program, block, summed, gathered).run()
     }
 
 
 class _Order:
     """The products of one block."""
 
-    def __init__(self, program: SpmdProgram, block: Block, summed: bool) -> None:
-        self.summed = summed
+    def __init__(
+        self, program: SpmdProgram, block: Block, summed: bool, gathered: bool
+    ) -> None:
+        self.summed, self.gathered = summed, gathered
         self.types, self.splats, self.ops = program.types, program.splats, block.ops
         self.last: dict[int, int] = dict.fromkeys(block.results, len(block.ops))
         self.readers: defaultdict[int, list[SpmdOp]] = defaultdict(list)
@@ -68,6 +87,7 @@ class _Order:
                 self.readers[value].append(op)
         self.above: dict[int, int] = {}  # products that come before a value, as bits
         self.activations: set[int] = set()  # values made of products
+        self.moved: set[int] = set()  # values that came from other devices
 
     def run(self) -> Iterator[tuple[int, Wait]]:
         free: list[tuple[int, Compute]] = []  # products that nothing waits for yet
@@ -93,6 +113,8 @@ class _Order:
 
     def _record(self, op: SpmdOp, above: int) -> None:
         self.above.update(dict.fromkeys(op.results, above))
+        if isinstance(op, Collective):
+            self.moved.add(op.result)
         read = {op.operand} if isinstance(op, Collective) else set(reads_of(op))
         if _is_product(op) or not self.activations.isdisjoint(read):
             self.activations.update(op.results)
@@ -105,6 +127,7 @@ class _Order:
             if value not in self.splats
             and len(self.types[value].shape) > 1
             and (_is_loop(op) or value not in self.activations)
+            and (self.gathered or value not in self.moved)
         }
         return min(size, key=size.__getitem__, default=None)
 

@@ -83,6 +83,7 @@ def test_caches_tell_policies_apart_by_what_they_do() -> None:
         "wide_products": True,
         "rounds_once": True,
         "writes_views": True,
+        "computes_again": True,
         "merges_equal": True,
         "scatters_into_sums": True,
         "into_products": True,

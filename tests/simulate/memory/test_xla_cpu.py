@@ -100,7 +100,7 @@ def test_a_rule_of_the_compiler_is_what_it_takes(name: str) -> None:
 
 
 def layers(params: dict[str, Any], x: Any) -> Any:
-    """A step of ZeRO-3 whose weights are larger than its activations."""
+    """A step of ZeRO-3."""
 
     def loss(params: dict[str, Any]) -> Any:
         y = x
@@ -112,16 +112,43 @@ def layers(params: dict[str, Any], x: Any) -> Any:
     return jax.tree.map(lambda p, g: p - 0.1 * g, params, grads)
 
 
-def test_tied_gathers_let_barriers_go_first_and_tiles_are_put_in_order() -> None:
-    weights = {"up": shape(128, 512), "down": shape(128, 512)}
-    args = {str(n): weights for n in range(4)}, shape(24, 128)  # an odd number each
-    rows = partir.ManualPartition({"x": 0}, axis="B", name="BP")
-    tiles = partir.ManualPartition({"params/**": 1}, axis="B", name="Z3")
+def gated(params: dict[str, Any], x: Any) -> Any:
+    """Two weights of a layer are needed at once, with few rows."""
+
+    def loss(params: dict[str, Any]) -> Any:
+        y = x
+        for w in params.values():
+            y = (jnp.tanh(y @ w["up"]) * (y @ w["gate"])) @ w["down"].T
+        return jnp.mean(y * y)
+
+    grads = jax.grad(loss)(params)
+    return jax.tree.map(lambda p, g: p - 0.1 * g, params, grads)
+
+
+ROWS = partir.ManualPartition({"x": 0}, axis="B", name="BP")
+TILES = partir.ManualPartition({"params/**": 1}, axis="B", name="Z3")
+
+
+@pytest.mark.parametrize(
+    ("step", "count", "rows", "changes"),
+    [
+        (layers, 4, 1016, ({"reads_through": False},)),
+        (gated, 2, 24, ({"minds_memory": False}, {"outer_tiles": False})),
+    ],
+    ids=["barriers go first", "weights are larger"],
+)
+def test_tied_gathers_come_when_they_are_needed(
+    step: Callable[..., Any], count: int, rows: int, changes: tuple[dict[str, bool]]
+) -> None:
+    weights = dict.fromkeys(("up", "gate", "down"), shape(128, 512))
+    if step is layers:
+        del weights["gate"]
+    args = {str(n): weights for n in range(count)}, shape(rows, 128)  # odd: not halved
     done = partir.partition(
-        layers, {"B": 8}, [rows, tiles], args=args, donate_argnums=0, device="cpu"
+        step, {"B": 8}, [ROWS, TILES], args=args, donate_argnums=0, device="cpu"
     )
     assert abs(error(done, args, CPU)) < 0.05
-    for change in ({"reads_through": False}, {"outer_tiles": False}):
+    for change in changes:
         other = replace(CPU, export=replace(CPU.export, name="", **change))
         assert abs(error(done, args, other)) > 0.05
 

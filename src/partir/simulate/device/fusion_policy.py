@@ -52,6 +52,8 @@ class FusionPolicy:
             arithmetic before it, so that this is computed once for each shape.
         scatters_into_sums: whether what is scattered into zeros and then added to
             something is scattered into that.
+        computes_again: whether a cheap op of one operand that some reader wants in
+            memory is computed again in elementwise readers.
         merges_equal: whether what is computed twice from the same is computed once.
         unrolled_trips: a loop of no more iterations than this with nothing in it but
             what fuses is one kernel. (Random bits are such a loop where a function is
@@ -78,6 +80,7 @@ class FusionPolicy:
     wide_products: bool = False
     rounds_once: bool = False
     writes_views: bool = False
+    computes_again: bool = False
     merges_equal: bool = False
     scatters_into_sums: bool = False
     unrolled_trips: int = 0
@@ -99,7 +102,7 @@ class FusionPolicy:
         shared = self.repeats_in_reductions, self.scatters_into_sums, self.merges_equal
         memory = (self.into_products, self.keeps_sources, self.narrow_products)
         written = (self.wide_products, self.rounds_once, self.writes_views)
-        last = (self.unrolled_trips, self.in_place)
+        last = (self.unrolled_trips, self.in_place, self.computes_again)
         key = f"fusion {own} {more} {memory} {shared} {written} {last}"
         object.__setattr__(self, "key", key)
 
@@ -133,6 +136,7 @@ XLA_CPU = FusionPolicy(
     rounds_once=True,
     writes_views=True,
     scatters_into_sums=True,
+    computes_again=True,
     merges_equal=True,
     roles=(("stablehlo.gather", Role.COSTLY),),
 )

@@ -142,6 +142,7 @@ def _joined(last: Kernel, parts: list[Kernel]) -> Kernel:
         writes=tuple(v for part in parts for v in part.writes),
         flops=sum(part.flops for part in parts),
         moved_bytes=sum(part.moved_bytes for part in parts),
+        made_bytes=sum(part.made_bytes for part in parts),
         members=tuple(m for part in parts for m in part.members),
     )
 

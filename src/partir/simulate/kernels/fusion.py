@@ -14,6 +14,7 @@ from itertools import chain
 from partir.ir.types import TensorType
 from partir.rules.traits import Role, puts_part, takes_part
 from partir.simulate.device.fusion_policy import FusionPolicy
+from partir.simulate.kernels.computed_again import ComputedAgain
 from partir.simulate.kernels.facts import Facts, facts_of
 from partir.simulate.kernels.kept_values import KeptValues
 from partir.simulate.kernels.kernel import Kernel, Kernels
@@ -25,6 +26,7 @@ from partir.spmd.program import (
     Control,
     SpmdOp,
     SpmdProgram,
+    node_of,
 )
 from partir.spmd.sweep import reads_of
 
@@ -74,12 +76,16 @@ class Fuser:
         program: SpmdProgram,
         policy: FusionPolicy,
         handed: Mapping[int, int] | None = None,
+        waits: Mapping[int, tuple[int, ...]] | None = None,
     ) -> None:
         """`handed` is what repetitions hand on, with what the first one gets instead.
 
-        If the one is in memory, so is the other: readers are the same kernels.
+        If the one is in memory, so is the other: readers are the same kernels. `waits`
+        are values that must be there before the product, or loop, of a source op.
         """
         self.program, self.policy, self.handed = program, policy, handed or {}
+        self.waits = waits or {}
+        self._waited = [v for values in self.waits.values() for v in values]
         self.types = program.types
         self._bytes = [type_.bytes for type_ in program.types]
         self._windows: dict[int, tuple[int, ...]] = {}
@@ -96,15 +102,19 @@ class Fuser:
             or facts_of(op, policy)
             for op in block.ops
         ]
-        return self._forward(block, facts, self._backward(block, facts), outer)
+        again = ComputedAgain(block, facts, self.program.splats, policy.computes_again)
+        computed = self._backward(block, facts, again)
+        return self._forward(block, facts, computed, outer, again)
 
     # From last to first: who computes what
 
-    def _backward(self, block: Block, facts: list[Facts | None]) -> list[ComputedIn]:
+    def _backward(
+        self, block: Block, facts: list[Facts | None], again: ComputedAgain
+    ) -> list[ComputedIn]:
         """Kernels that each op is computed in."""
-        wanted: dict[int, ComputedIn] = dict.fromkeys(block.results)
+        wanted: dict[int, ComputedIn] = dict.fromkeys((*block.results, *self._waited))
         computed: list[ComputedIn] = [None] * len(block.ops)
-        roots, handed = set[int](), self.handed
+        roots, handed = again.roots, self.handed
         kept = KeptValues(block, facts, self._bytes, handed)
         width = _Width(self.policy.most_operands) if self.policy.most_operands else None
         for number in range(len(block.ops) - 1, -1, -1):
@@ -117,7 +127,7 @@ class Fuser:
                 kept.read(tuple(reads_of(op)), number)
                 wanted.update(self._wanted_with(op.results) if handed else {})
                 continue
-            kernels = wanted.get(op.results[0], _NOWHERE)
+            kernels = own = wanted.get(op.results[0], _NOWHERE)
             if fact.role is Role.ROOT:
                 roots.add(number)
             if not kernels or not self._fuses(fact, kernels, roots, kept, number):
@@ -128,6 +138,7 @@ class Fuser:
             if kernels is None and handed:
                 wanted.update(self._wanted_with(op.results))
             here = kernels or frozenset((number,))
+            here = again.with_more(number, op, fact, here, stored=own is None)
             _want(wanted, op.operands, here)
             kept.read(op.operands, max(here))
             if kernels is None and self._is_alias(op, fact, kept):
@@ -182,9 +193,10 @@ class Fuser:
         facts: list[Facts | None],
         computed: list[ComputedIn],
         leaves: Leaves,
+        again: ComputedAgain,
     ) -> Kernels:
         leaves.update({value: (value,) for value in block.arguments})
-        flops, transcendentals = _work(facts, computed)
+        flops, transcendentals = _work(facts, computed, again)
         kernels: list[Kernel] = []
         for number, op in enumerate(block.ops):
             fact = facts[number]
@@ -193,14 +205,17 @@ class Fuser:
                 for value in op.results:
                     leaves[value] = (value,)
             elif computed[number] is not None:
-                reads = _joined(leaves, op.operands)
+                reads = _read(number, op, fact, computed[number], leaves, again)
                 if reads and fact.window is not None:
                     self._windows[op.results[0]] = self._bases(reads)
                     reads = op.results
                 leaves[op.results[0]] = reads
             else:
                 pair = flops[number], transcendentals[number]
-                kernels.append(self._kernel(op, fact, pair, leaves))
+                reads = _read(number, op, fact, None, leaves, again)
+                kernels.append(self._kernel(op, fact, pair, leaves, reads))
+                if number in again.kernels:
+                    again.sources[op.results[0]] = reads
                 for value in op.results:
                     leaves[value] = (value,)
         results = tuple((self._bases(leaves[v]) or (None,))[0] for v in block.results)
@@ -229,10 +244,14 @@ class Fuser:
         return tuple(bases)
 
     def _kernel(
-        self, op: SpmdOp, fact: Facts, work: tuple[float, float], leaves: Leaves
+        self,
+        op: SpmdOp,
+        fact: Facts,
+        work: tuple[float, float],
+        leaves: Leaves,
+        reads: tuple[int, ...],
     ) -> Kernel:
         size = self._bytes.__getitem__
-        reads = _joined(leaves, op.operands)
         written = sum(map(size, op.results))
         moved: float = sum(map(size, reads)) + written
         if fact.window is not None:
@@ -240,13 +259,14 @@ class Fuser:
             whole = first + written if fact.role is Role.UPDATE else first
             moved = max(moved - whole, 0.0) + (fact.window or written)
         own = fact.work
+        waits = self._waits_for(op, leaves) if own.matmul else ()
         if own.moved_bytes > moved:
             moved = own.moved_bytes
         if self.policy.in_place and not any(work) and _only_moves(op, reads):
             moved = 0.0
         return Kernel(
             op,
-            self._bases(reads),
+            self._bases((*reads, *(v for v in waits if v not in reads))),
             op.results,
             work[0],
             work[1],
@@ -256,7 +276,15 @@ class Fuser:
             moves=own.moves,
             by_hand=own.by_hand,
             apart=self.policy.writes_views and _has_own_form(op),
+            made_bytes=written,
+            waits=bool(waits),
         )
+
+    def _waits_for(self, op: SpmdOp, leaves: Leaves) -> tuple[int, ...]:
+        """Values in memory that a product or a loop waits for."""
+        node = node_of(op)
+        waits = () if node is None else self.waits.get(node, ())
+        return _joined(leaves, waits) if waits else ()
 
     def _other(self, op: SpmdOp, leaves: Leaves) -> Kernel:
         reads = dict.fromkeys(self._bases(_joined(leaves, op.operands)))
@@ -265,7 +293,13 @@ class Fuser:
             elements = math.prod(self.types[op.result].shape)
             flops = elements if op.kind == "all_reduce" else 0
             return Kernel(
-                op, tuple(reads), op.results, flops, moved_bytes=count, members=(op,)
+                op,
+                tuple(reads),
+                op.results,
+                flops,
+                moved_bytes=count,
+                members=(op,),
+                made_bytes=self._bytes[op.result],
             )
         assert isinstance(op, Control)
         if self._is_one_kernel(op):
@@ -275,7 +309,9 @@ class Fuser:
         for block in inner:
             for kernel in block.kernels:
                 reads.update(dict.fromkeys(v for v in kernel.reads if v not in own))
-        return Kernel(op, tuple(reads), op.results, inner=inner)
+        waits = self._bases(self._waits_for(op, leaves)) if inner else ()
+        reads.update(dict.fromkeys(waits))
+        return Kernel(op, tuple(reads), op.results, inner=inner, waits=bool(waits))
 
     def _is_one_kernel(self, op: Control) -> bool:
         """Whether it is a short loop of nothing but ops that fuse."""
@@ -335,8 +371,30 @@ def _moved_bytes(op: Collective, operand: TensorType, result: TensorType) -> int
     return op.window.rows_sent * operand.bytes // max(operand.shape[op.dim], 1)
 
 
+def _read(
+    number: int,
+    op: SpmdOp,
+    fact: Facts,
+    kernels: ComputedIn,
+    leaves: Leaves,
+    again: ComputedAgain,
+) -> tuple[int, ...]:
+    """Values in memory that an op is computed from, in kernels or in its own."""
+    if (
+        again.values.isdisjoint(op.operands)
+        or fact.role is Role.OPAQUE
+        or fact.role is Role.UPDATE
+        or not again.roots.isdisjoint(kernels or (number,))
+    ):
+        return _joined(leaves, op.operands)
+    known = [again.sources.get(v, leaves[v]) for v in op.operands]
+    return tuple(dict.fromkeys(chain.from_iterable(known)))
+
+
 def _work(
-    facts: list[Facts | None], computed: list[ComputedIn]
+    facts: list[Facts | None],
+    computed: list[ComputedIn],
+    again: ComputedAgain,
 ) -> tuple[list[float], list[float]]:
     """Flops and transcendentals of each kernel, with all that is computed in it."""
     flops = [0.0] * len(facts)
@@ -346,7 +404,10 @@ def _work(
             continue
         done, costly, *_ = fact.work
         if done or costly:
-            for kernel in (number,) if kernels is None else kernels:
+            where = (number,) if kernels is None else kernels
+            if number in again.kernels:
+                where = (*where, *again.kernels[number])
+            for kernel in where:
                 flops[kernel] += done
                 transcendentals[kernel] += costly
     return flops, transcendentals

@@ -17,11 +17,13 @@ T = TypeVar("T")
 class Kernel(NamedTuple):
     """One launch: the op that it ends with, what it reads and writes in memory.
 
-    `moved_bytes` is what goes through memory: a slice reads only its window.
+    `moved_bytes` is what goes through memory: a slice reads only its window;
+    `made_bytes` is what it writes that was not there.
     `moves` are collectives that the model's author wrote inside the op.
     `by_hand` are functions kept whole: kernels that somebody wrote.
     `apart` is whether what it writes lies in a form of its own, so that it is written
     over nothing, and nothing over it.
+    `waits` is whether a barrier makes it wait for some of what it reads.
     """
 
     op: SpmdOp
@@ -37,6 +39,8 @@ class Kernel(NamedTuple):
     moves: tuple[ManualCollective, ...] = ()
     by_hand: bool = False
     apart: bool = False
+    made_bytes: int = 0
+    waits: bool = False
 
 
 def is_barrier(kernel: Kernel) -> bool:

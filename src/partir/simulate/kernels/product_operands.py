@@ -17,9 +17,10 @@ from partir.rules.traits import is_narrow
 from partir.simulate.device.spec import DeviceSpec
 from partir.simulate.kernels.operand_layouts import Form, operand_forms
 from partir.spmd.program import Collective, Compute, SpmdOp, SpmdProgram, node_of
+from partir.spmd.rewrites import drop_dead
 from partir.spmd.sweep import Sweep, run_pass
 
-_WIDE = "f32"
+_WIDE, _RESHAPE = "f32", "stablehlo.reshape"
 _SUMS = frozenset(("all_reduce", "reduce_scatter"))
 _PRODUCTS = frozenset(
     f"stablehlo.{kind}" for kind in ("convolution", "dot_general", "scatter")
@@ -31,7 +32,8 @@ def with_operands(program: SpmdProgram, device: DeviceSpec) -> SpmdProgram:
     forms, wide = device.copies_operands, device.fusion.wide_products
     if not forms and not wide:
         return program
-    return run_pass(program, lambda sweep, ops: _Operands(sweep, forms, wide).run(ops))
+    made = run_pass(program, lambda sweep, ops: _Operands(sweep, forms, wide).run(ops))
+    return program if made is program else drop_dead(made)
 
 
 class _Operands:
@@ -41,6 +43,8 @@ class _Operands:
         self.sweep, self.forms, self.wide = sweep, forms, wide
         self.made: list[SpmdOp] = []
         self.known: dict[tuple[int, str, Form], int] = {}
+        self.changed = False
+        self.matrices: dict[int, int] = {}  # what is a matrix in another shape
 
     def run(self, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
         """The block's ops, and those that write operands."""
@@ -50,19 +54,29 @@ class _Operands:
             elif isinstance(op, Collective) and op.kind in _SUMS and self.wide:
                 self._sum(op)
             else:
+                self._note(op)
                 self.made.append(op)
-        return self.made if len(self.made) > len(ops) else ops
+        return self.made if self.changed else ops
+
+    def _note(self, op: SpmdOp) -> None:
+        if isinstance(op, Compute) and op.nest.signature.kind == _RESHAPE:
+            (value,) = op.operands
+            if len(self.sweep.types[value].shape) == 2:
+                self.matrices[op.results[0]] = value
 
     def _product(self, op: Compute) -> None:
         forms = operand_forms(op.nest) if self.forms else None
         operands = list(op.operands)
         for place, value in enumerate(op.operands):
             form = forms[place] if forms else None
-            if form is not None:
+            if form == () and value in self.matrices:
+                value = self.matrices[value]  # is read as the matrix that it was
+            elif form is not None:
                 value = self._formed(op.node, value, form)
             if self.wide and is_narrow(self.sweep.types[value]):
                 value = self._converted(op.node, value, _WIDE)
             operands[place] = value
+        self.changed |= tuple(operands) != op.operands
         result, *more = op.results
         type_ = self.sweep.types[result]
         if not self.wide or more or not is_narrow(type_):
@@ -90,7 +104,7 @@ class _Operands:
             order = form or range(len(type_.shape))
             shape = type_.with_shape(tuple(type_.shape[dim] for dim in order))
             self.known[key] = result = self.sweep.new(shape)
-            kind, attrs = "stablehlo.reshape", {}
+            kind, attrs = _RESHAPE, {}
             if form:
                 kind = "stablehlo.transpose"
                 attrs = {"permutation": f"array<i64: {', '.join(map(str, form))}>"}
@@ -114,6 +128,7 @@ class _Operands:
         types = self.sweep.types
         signature = Signature.of(kind, attrs, (types[value],), (types[result],))
         self.made.append(Compute(node, nest_of(signature), (value,), (result,)))
+        self.changed = True
 
 
 def _with_dtype(type_: TensorType, dtype: str) -> TensorType:

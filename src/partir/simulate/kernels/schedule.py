@@ -3,18 +3,21 @@
 XLA combines all-reduces of one group that don't wait for each other. On CPUs it then
 runs every kernel as soon as what it reads is there, first come, first served; of the
 kernels that one makes ready, the last in program order goes first. Gathers that are
-repeated wait for what they are needed with. Other back ends watch memory more closely,
+repeated wait for what they are needed with. Where weights are larger than activations
+it is told to mind memory (`depth_first.py`). Other back ends watch memory more closely,
 so that this order is on the safe side.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import replace
 
 from partir.simulate.device.spec import DeviceSpec
 from partir.simulate.fold_multiplicity import Multiplicity
 from partir.simulate.kernels.combining import combine
+from partir.simulate.kernels.depth_first import depth_first, spans_in
 from partir.simulate.kernels.kernel import Kernels, repetition_counts
 from partir.simulate.kernels.repetition_spans import level_spans, program_spans
 from partir.simulate.kernels.running_sums import running_terms
@@ -26,13 +29,18 @@ _TURNS_OF_A_BARRIER = 3  # the tuple that it takes, itself, and what is read of 
 class Scheduler:
     """Puts the kernels of blocks into a device's order; each block once.
 
-    All-reduces are combined before. `multiplicity` is what a folded program stands for.
+    All-reduces are combined before. `multiplicity` is what a folded program stands for,
+    `depth_first` whether the compiler was told to mind memory.
     """
 
     def __init__(
-        self, device: DeviceSpec, multiplicity: Multiplicity | None = None
+        self,
+        device: DeviceSpec,
+        multiplicity: Multiplicity | None = None,
+        depth_first: bool = False,
     ) -> None:
         self.device, self.multiplicity = device, multiplicity
+        self.depth_first = depth_first
         self._known: dict[int, tuple[Kernels, Kernels]] = {}
 
     def __call__(self, block: Kernels) -> Kernels:
@@ -51,20 +59,22 @@ class Scheduler:
         if device.combine_bytes:
             block = combine(block, device.combine_bytes)
         if multiplicity is not None:
-            return _unfolded(block, multiplicity, device)
+            return self._unfolded(block, multiplicity)
+        if self.depth_first:
+            return _placed(block, depth_first(block))
         return block if device.order == "program" else breadth_first(block, device)
 
-
-def _unfolded(
-    block: Kernels, multiplicity: Multiplicity, device: DeviceSpec
-) -> Kernels:
-    """First repetitions in the order that they have in the whole."""
-    kernels = block.kernels
-    counts = repetition_counts(kernels, multiplicity)
-    block = replace(block, counts=counts, spans=program_spans(kernels, multiplicity))
-    if device.order == "breadth_first":
-        block = _by_level(block, device)
-    return replace(block, terms=running_terms(block, device.fusion))
+    def _unfolded(self, block: Kernels, multiplicity: Multiplicity) -> Kernels:
+        """First repetitions in the order that they have in the whole."""
+        kernels, device = block.kernels, self.device
+        counts = repetition_counts(kernels, multiplicity)
+        spans = program_spans(kernels, multiplicity)
+        block = replace(block, counts=counts, spans=spans)
+        if self.depth_first:
+            block = _by_depth(block)
+        elif device.order == "breadth_first":
+            block = _by_level(block, device)
+        return replace(block, terms=running_terms(block, device.fusion))
 
 
 def _by_level(block: Kernels, device: DeviceSpec) -> Kernels:
@@ -80,10 +90,20 @@ def _by_level(block: Kernels, device: DeviceSpec) -> Kernels:
     )
 
 
+def _by_depth(block: Kernels) -> Kernels:
+    order = depth_first(block)
+    spans = spans_in(order, block.spans)
+    counts = [block.counts[place] for place in order]
+    return replace(_placed(block, order), counts=counts, spans=spans)
+
+
+def _placed(block: Kernels, order: Sequence[int]) -> Kernels:
+    return replace(block, kernels=[block.kernels[place] for place in order])
+
+
 def breadth_first(block: Kernels, device: DeviceSpec) -> Kernels:
     """Every kernel as soon as what it reads is there."""
-    kernels = [block.kernels[place] for place in _breadth_first(block, device)]
-    return replace(block, kernels=kernels)
+    return _placed(block, _breadth_first(block, device))
 
 
 def _breadth_first(block: Kernels, device: DeviceSpec) -> list[int]:
@@ -125,7 +145,7 @@ def _turns(block: Kernels, device: DeviceSpec) -> dict[int, int]:
     return {
         number: _TURNS_OF_A_BARRIER
         for number, kernel in enumerate(block.kernels)
-        if isinstance(kernel.op, Collective) and kernel.op.after >= 0
+        if kernel.waits or (isinstance(kernel.op, Collective) and kernel.op.after >= 0)
     }
 
 

@@ -1,0 +1,29 @@
+"""Whether a program gathers more than it computes with what is gathered.
+
+A compiler that runs what it can as soon as it can gathers weights early, in a loop all
+of an iteration at once. Told to mind memory instead, XLA on CPUs gathers each when it
+is needed. It then also puts off what nobody waits for, and a device has nothing to do
+while it waits for what others send: where activations are larger, steps take up to a
+tenth longer, and less is saved.
+"""
+
+from __future__ import annotations
+
+from partir.rules.traits import Role, role_of
+from partir.spmd.program import Collective, Compute, SpmdProgram
+
+
+def gathers_most(program: SpmdProgram) -> bool:
+    """Whether gathers that wait for what they are needed with make more than products.
+
+    A weight is gathered twice, and its gradient is a product: if activations take no
+    room at all, gathers make twice as much.
+    """
+    gathered = made = 0
+    for op, _ in program.walk():
+        if isinstance(op, Collective):
+            if op.after >= 0:
+                gathered += program.types[op.result].bytes
+        elif isinstance(op, Compute) and role_of(op.nest) is Role.OPAQUE:
+            made += sum(program.types[value].bytes for value in op.results)
+    return gathered > made
