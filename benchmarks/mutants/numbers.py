@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from partir.execute.types import jax_struct
 from partir.fuzz.meaning.evaluate import compiled, evaluate
 from partir.fuzz.meaning.lockstep import lockstep
 from partir.ir.core import Program
@@ -54,12 +55,10 @@ def _drawn(rng: np.random.Generator, type_: Any) -> np.ndarray:
     kind = type_.dtype
     if kind == "i1":
         return rng.random(type_.shape) < 0.5
+    dtype = jax_struct(type_).dtype
     if kind[0] in "iu":
-        bits = (
-            kind.replace("ui", "uint") if kind[0] == "u" else kind.replace("i", "int")
-        )
-        return rng.integers(0, 8, type_.shape).astype(bits)
-    return (rng.random(type_.shape) + 0.5).astype(kind.replace("f", "float"))
+        return rng.integers(0, 8, type_.shape).astype(dtype)
+    return (rng.random(type_.shape) + 0.5).astype(dtype)
 
 
 def close(a: np.ndarray, b: np.ndarray) -> bool:

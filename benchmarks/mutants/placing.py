@@ -204,7 +204,7 @@ def _clamp(site: Site) -> Op | None:
 
 @mistake("scatter combines otherwise")
 def _scatter(site: Site) -> Op | None:
-    if site.name != "scatter":
+    if site.name != "scatter" or not site.op.signature.lambdas[0].ops:  # replaces
         return None
     from benchmarks.mutants.kinds import reducer
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -38,7 +38,8 @@ class Equation:
     """How an op's local dimensions belong together.
 
     Labels that no result has are bound, unless they are special. A result's labels that
-    no operand has are new dimensions.
+    no operand has are new dimensions. Labels of a group are special together: the op
+    runs along all of them, the first one being the major one.
     """
 
     kind: str
@@ -46,6 +47,7 @@ class Equation:
     results: tuple[tuple[Label, ...], ...]
     attrs: Hashable = ()
     special: tuple[Label, ...] = ()
+    groups: tuple[tuple[Label, ...], ...] = ()
     commutes: bool = False
     bound_axes: frozenset[int] = field(default_factory=frozenset)
 
@@ -202,21 +204,34 @@ def _use(
     }
     sizes, roles = {}, {}
     used = {place for dims in refs for dim in dims for place in dim}
+    groups = (*((label,) for label in equation.special), *equation.groups)
+    along = {label: group for group in groups for label in group}
     for label, cut in places.items():
         role: Hashable = FREE if label in kept else BOUND
-        if label in equation.special:
-            role = label
+        role = along.get(label, role)
         for place in cut:
             sizes[place], roles[place] = place.size, role
     specials = [
-        [
-            place if place in used else ("repeated", place.size)
-            for place in places[label]
-        ]
-        for label in equation.special
-        if label in places
+        _along([p for label in group for p in places.get(label, ())], used)
+        for group in groups
+        if group in equation.groups or group[0] in places
     ]
     return Use(sizes, roles, specials)
+
+
+def _along(
+    order: Sequence[_Place], used: Set[Variable]
+) -> list[Variable | tuple[str, int]]:
+    """Places that an op runs along; those that nothing depends on repeat."""
+    found: list[Variable | tuple[str, int]] = []
+    times = 1
+    for place in order:
+        if place not in used:
+            times *= place.size
+            continue
+        found += [("repeated", times), place] if times > 1 else [place]
+        times = 1
+    return [*found, ("repeated", times)] if times > 1 else found
 
 
 def _shown(places: Sequence[_Place], where: Where) -> Digits:

@@ -20,6 +20,7 @@ from partir.verify.machine import Machine, handler
 from partir.verify.rows import GARBAGE, RowTable, fill, filled
 from partir.verify.spread import with_table
 from partir.verify.terms import ClassTerm, Ref, Variable
+from partir.verify.widening import narrow_again
 
 AFFINE = "affine"
 Steps = tuple[tuple[int, int], ...]  # step and size of each dimension
@@ -225,8 +226,8 @@ def as_in_source(classes: Classes, view: View) -> View:
     return found
 
 
-def as_float(classes: Classes, node: int, dtype: str) -> int:
-    """Counts as floats: from whatever type of integers, these are the same."""
+def converted(classes: Classes, node: int, dtype: str) -> int:
+    """Counts in another type: from whatever type of integers, these are the same."""
     term = classes.terms[node]
     counts = classes.of(term._replace(dtype="i64"))
     variables = tuple((number,) for number in range(len(term.sizes)))
@@ -253,7 +254,7 @@ def _numbers_as_floats(
             number = filled(int(code))
             if classes.terms[number].kind != AFFINE:
                 raise Unreadable("a number in place of a count that is no count")
-            rows[table.rows == code] = fill(as_float(classes, number, dtype))
+            rows[table.rows == code] = fill(converted(classes, number, dtype))
         tables.append((dim, RowTable(rows, table.size)))
     return DigitLayout(layout.local, layout.axes, tuple(tables))
 
@@ -272,11 +273,14 @@ def _arithmetic(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]
         (before,), (after,) = op.signature.operands, op.signature.results
         if before == after:
             return list(views)
+        narrow = narrow_again(machine.classes, views[0], after.dtype)
+        if narrow is not None:
+            return [narrow]
         if after.dtype[0] in "fb" and machine.term(views[0]).kind == AFFINE:
             wide = machine.term(views[0])._replace(dtype="i64")
             view = View(machine.classes.of(wide), views[0].layout)
             view = as_in_source(machine.classes, view)
-            node = as_float(machine.classes, view.node, after.dtype)
+            node = converted(machine.classes, view.node, after.dtype)
             layout = _numbers_as_floats(machine.classes, view.layout, after.dtype)
             return [View(node, layout)]
     return arithmetic(machine, op, views) or machine.by_equation(op, views)

@@ -13,6 +13,7 @@ from partir.verify.classes import Classes
 from partir.verify.finite import is_finite
 from partir.verify.monoids import monoid_of_kind
 from partir.verify.terms import ClassTerm
+from partir.verify.types import SMALL, widens
 
 
 class PushedSum(NamedTuple):
@@ -25,9 +26,8 @@ class PushedSum(NamedTuple):
 
 Rule = Callable[[Classes, ClassTerm, Sequence[bool]], PushedSum | None]
 _RULES: dict[str, Rule] = {}
-_SMALL = ("f8E4M3FN", "f8E5M2")
 _WIDER = {
-    **dict.fromkeys(_SMALL, ("f16", "bf16", "f32", "f64")),
+    **dict.fromkeys(SMALL, ("f16", "bf16", "f32", "f64")),
     **dict.fromkeys(("f16", "bf16"), ("f32", "f64")),
     "f32": ("f64",),
 }
@@ -48,6 +48,9 @@ def step_past(
         return rule(classes, term, depends)
     if monoid in ("max", "min") and term.kind == "ordered" and term.attrs == monoid:
         return PushedSum((True,))
+    if monoid in ("max", "min") and term.kind == "stablehlo.convert":
+        narrow = classes.terms[term.refs[0].node].dtype
+        return PushedSum((True,)) if widens(narrow, term.dtype) else None
     if monoid_of_kind(term.kind) == monoid != "sum":
         return _both(monoid, depends)
     return None

@@ -14,6 +14,10 @@ _NAMES = {
 }
 
 
+# Of truths: they add up to whether one of them holds, and true is the larger one.
+_OF_TRUTHS = {"sum": "or", "max": "or", "product": "and", "min": "and"}
+
+
 def monoid_of(reducer: Lambda) -> str | None:
     """The name of a reducer that is one commutative op on its two arguments.
 
@@ -24,12 +28,17 @@ def monoid_of(reducer: Lambda) -> str | None:
     (op,) = reducer.ops
     plain = set(op.operands) == set(reducer.arguments) and op.results == reducer.results
     name = _NAMES.get(op.kind) if plain else None
-    return "or" if name == "sum" and _boolean(reducer) else name
+    return _OF_TRUTHS.get(name, name) if name and _boolean(reducer) else name
 
 
 def keeps_type(signature: Signature) -> bool:
     """Whether results are of the type that is reduced, and not added up in another."""
     return signature.operands[0].dtype == signature.results[0].dtype
+
+
+def sum_of(dtype: str) -> str:
+    """The monoid that adds up numbers of a type: of booleans, whether one holds."""
+    return "or" if dtype == "i1" else "sum"
 
 
 def _boolean(reducer: Lambda) -> bool:
@@ -55,7 +64,9 @@ def is_identity(monoid: str, literal: str, dtype: str) -> bool:
     if monoid in known:
         return literal in known[monoid]
     if monoid in ("max", "min") and dtype[0] in "fb":
-        return literal == _INFINITIES.get((monoid, dtype))
+        return literal == _INFINITIES.get((monoid, dtype)) or (
+            dtype in _WITHOUT_INFINITY and _ends(literal, monoid, dtype)
+        )
     if dtype.startswith("complex"):
         return monoid == "sum" and _is_complex_zero(literal)
     try:
@@ -94,6 +105,8 @@ def _is_complex_zero(literal: str) -> bool:
 _INFINITIES = {  # as MLIR spells them
     ("max", "f16"): "0xFC00",
     ("min", "f16"): "0x7C00",
+    ("max", "f8E5M2"): "0xFC",
+    ("min", "f8E5M2"): "0x7C",
     ("max", "bf16"): "0xFF80",
     ("min", "bf16"): "0x7F80",
     ("max", "f32"): "0xFF800000",
@@ -101,6 +114,27 @@ _INFINITIES = {  # as MLIR spells them
     ("max", "f64"): "0xFFF0000000000000",
     ("min", "f64"): "0x7FF0000000000000",
 }
+
+
+# The largest numbers of types that have no infinity.
+_WITHOUT_INFINITY = {
+    "f4E2M1FN": 6.0,
+    "f6E2M3FN": 7.5,
+    "f6E3M2FN": 28.0,
+    "f8E4M3B11FNUZ": 30.0,
+    "f8E4M3FN": 448.0,
+    "f8E4M3FNUZ": 240.0,
+    "f8E5M2FNUZ": 57344.0,
+}
+
+
+def _ends(literal: str, monoid: str, dtype: str) -> bool:
+    """Whether a number is the least, for a maximum, or the largest of its type."""
+    try:
+        number = float(literal)
+    except ValueError:  # bits
+        return False
+    return number == _WITHOUT_INFINITY[dtype] * (-1 if monoid == "max" else 1)
 
 
 def _edge(dtype: str, lowest: bool) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from partir.ir.attributes import CONSTRAINT, ints
 from partir.ir.core import Op, Signature
-from partir.verify.counting import as_float, count, fits
+from partir.verify.counting import converted, count, fits
 from partir.verify.layout import (
     Digit,
     DigitLayout,
@@ -71,6 +71,32 @@ def _broadcast(signature: Signature, layout: DigitLayout) -> DigitLayout:
     return broadcast(layout, signature.results[0].shape, dims)
 
 
+@mover("broadcast")
+def _in_front(signature: Signature, layout: DigitLayout) -> DigitLayout:
+    shape = signature.results[0].shape
+    rank = len(signature.operands[0].shape)
+    return broadcast(layout, shape, range(len(shape) - rank, len(shape)))
+
+
+@handler("dynamic_reshape", "dynamic_broadcast_in_dim")
+def _sized(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]:
+    """To a shape that its type says: the operand that says it, too, is not read."""
+    signature = op.signature
+    kind = signature.kind.replace("dynamic_", "")
+    plain = Signature.of(
+        kind, signature.attrs, signature.operands[:1], signature.results
+    )
+    return machine.results(op._replace(signature=plain), [views[0]])
+
+
+@handler("get_dimension_size")
+def _size(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
+    """A number that the operand's type says."""
+    (given,), (type_,) = op.signature.operands, op.signature.results
+    dim = int(op.signature.attrs["dimension"].split()[0])
+    return [machine.number(str(given.shape[dim]), type_)]
+
+
 @handler("optimization_barrier", CONSTRAINT)
 def _same(machine: Machine, op: Op, views: tuple[View, ...]) -> tuple[View, ...]:
     """A barrier delays, and changes no number."""
@@ -95,18 +121,16 @@ def _constant(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
     return [View(machine.classes.of(term), DigitLayout(local, machine.alone))]
 
 
-@handler("iota")
+@handler("iota", "dynamic_iota")
 def _iota(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
-    """Counts along one dimension; all others repeat."""
+    """Counts along one dimension, of the size that its type says; all others repeat."""
     (type_,) = op.signature.results
     dim = int(op.signature.attrs["iota_dimension"].split()[0])
     size = type_.shape[dim]
-    whole = type_.dtype[0] in "iu"
-    if whole and not fits(type_.dtype, 0, size - 1):
-        raise Unreadable(f"iota of {type_.dtype} that wraps around")
-    node = count(machine.classes, 0, ((1, size),), type_.dtype if whole else "i64")
-    if not whole:
-        node = as_float(machine.classes, node, type_.dtype)
+    plain = type_.dtype[0] in "iu" and fits(type_.dtype, 0, size - 1)
+    node = count(machine.classes, 0, ((1, size),), type_.dtype if plain else "i64")
+    if not plain:  # floats, or integers that wrap round
+        node = converted(machine.classes, node, type_.dtype)
     local = [repeated(n) for n in type_.shape]
     local[dim] = digits((Digit(0, 1, size),))
     return [View(node, DigitLayout(tuple(local), machine.alone))]

@@ -130,6 +130,12 @@ def _bits(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
     if refs is None:
         return [made]
     before = classes.terms[refs[0].node]
+    if before.kind == "stablehlo.bitcast_convert" and _plain(before):  # there and back
+        (inner,) = before.refs
+        was = classes.terms[inner.node]
+        now = classes.terms[made.node]
+        if (was.dtype, was.dims) == (now.dtype, now.dims):
+            return [View(inner.node, made.layout)]
     if before.dtype not in ("i16", "i32", "i64"):
         return [made]
     order = _turned(classes, refs[0].node, _width(before.dtype))

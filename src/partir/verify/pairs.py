@@ -3,7 +3,9 @@
 A reduction may be done in any order of its steps, as long as elements stay in theirs:
 StableHLO says so of every reducer, and of its initial values that they may come in
 anywhere. So a reduction along what reductions along tiles have given, by the same
-reducer and from the same initial values, is one along all tiles, each behind the other.
+reducer and from the same initial values, is one along all tiles, each behind the other;
+and if the initial values of tiles have no flag that says that they count, those are
+any.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from collections.abc import Sequence
 
 from partir.ir.attributes import ints
 from partir.ir.core import Op
+from partir.verify.guards import guards
 from partir.verify.layout import (
     REPEATED,
     Digit,
@@ -40,9 +43,7 @@ def reduced_again(machine: Machine, op: Op, views: Sequence[View]) -> list[View]
 def _before(machine: Machine, op: Op, views: Sequence[View]) -> list[View]:
     """What reductions along tiles read, the tiles one behind the other."""
     count = len(views) // 2
-    along, *others = ints(op.signature.attrs["dimensions"])
-    if others:
-        raise Unreadable("a reduction along several dimensions")
+    along = max(ints(op.signature.attrs["dimensions"]))
     values, starts = views[:count], list(views[count:])
     terms = [machine.term(view) for view in values]
     first = terms[0]
@@ -52,15 +53,17 @@ def _before(machine: Machine, op: Op, views: Sequence[View]) -> list[View]:
         for number, term in enumerate(terms)
     ):
         raise Unreadable("results of different reductions")
-    same = first.kind == op.kind and first.attrs == (op.signature.lambdas, 1)
-    if not same or first.new:
+    if first.kind != op.kind or first.new:
         raise Unreadable("another reduction")
     layout = values[0].layout
     if any(view.layout != layout or view.layout.tables for view in values):
         raise Unreadable("results that lie at different places")
-    befores = [_start(first, ref, layout) for ref in first.refs[count:]]
-    if befores != starts:
-        raise Unreadable("a reduction from other initial values")
+    if not _is_guarded(machine, first, op):
+        if first.attrs != op.signature.lambdas:
+            raise Unreadable("another reduction")
+        befores = [_start(first, ref, layout) for ref in first.refs[count:]]
+        if befores != starts:
+            raise Unreadable("a reduction from other initial values")
     return [
         *(
             _read(first, number, view.layout, along)
@@ -68,6 +71,15 @@ def _before(machine: Machine, op: Op, views: Sequence[View]) -> list[View]:
         ),
         *starts,
     ]
+
+
+def _is_guarded(machine: Machine, term: ClassTerm, op: Op) -> bool:
+    """Whether tiles are reduced alike, but that their initial values don't count."""
+    (reducer,), (own,) = term.attrs, op.signature.lambdas
+    half = len(term.refs) // 2
+    flags = [machine.classes.terms[term.refs[n].node] for n in (half - 1, -1)]
+    known = [flag.attrs for flag in flags if flag.kind == "constant" and not flag.new]
+    return known == ["true", "false"] and guards(reducer, own)
 
 
 def _read(term: ClassTerm, number: int, layout: DigitLayout, along: int) -> View:

@@ -165,6 +165,7 @@ def _scalars(
         return rows
     if (
         equation.special
+        or equation.groups
         or len(types) != 1
         or len(part.mentions) > len(equation.operands)
     ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from partir.verify.classes import Classes, Made
-from partir.verify.monoids import is_identity
+from partir.verify.monoids import is_identity, sum_of
 from partir.verify.rows import GARBAGE, Rows, fill, filled
 from partir.verify.terms import FREE, ClassTerm, Ref, Use
 
@@ -27,7 +27,7 @@ def is_zero(classes: Classes, node: int) -> bool:
     term = classes.terms[node]
     if term.kind.removeprefix("stablehlo.") in ("convert", "negate", "add", "subtract"):
         return all(is_zero(classes, ref.node) for ref in term.refs)
-    return starts_reduction("sum", term)
+    return starts_reduction(sum_of(term.dtype), term)
 
 
 def counts_nothing(classes: Classes, monoid: str, node: int) -> bool:

@@ -26,6 +26,7 @@ from partir.verify.kept_rows import (
 )
 from partir.verify.linear import PushedSum, step_past
 from partir.verify.mentions import SplitDims
+from partir.verify.monoids import sum_of
 from partir.verify.picks import PICKED, pick, picked_rows
 from partir.verify.pins import AT, at, settled_rows
 from partir.verify.reduction import (
@@ -323,7 +324,7 @@ def _binds(classes: Classes, term: ClassTerm, monoid: str) -> bool:
     if term.kind == "stablehlo.scatter":  # into nothing, which then counts once
         into = classes.terms[term.refs[0].node]
         return scatters(term) == monoid and starts_reduction(monoid, into)
-    return term.kind in CONTRACTIONS and monoid == "sum"
+    return term.kind in CONTRACTIONS and monoid == sum_of(term.dtype)
 
 
 def scatters(term: ClassTerm) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from partir.ir.attributes import ints
 from partir.ir.core import Signature
 from partir.verify.align import Equation
 from partir.verify.equations.registry import equation, rest
@@ -23,9 +24,9 @@ _NAMES = (
     *(
         "chlo." + name
         for name in (
-            "acos acosh asin asinh atan atanh bessel_i1e conj cosh digamma erf erf_inv "
-            "erfc is_inf is_neg_inf is_pos_inf lgamma next_after polygamma sinh square "
-            "tan zeta"
+            "_asin_acos_kernel acos acosh asin asinh atan atanh bessel_i1e conj "
+            "constant_like cosh digamma erf erf_inv erfc is_inf is_neg_inf is_pos_inf "
+            "lgamma mulhi next_after polygamma sinh square tan zeta"
         ).split()
     ),
 )
@@ -41,17 +42,73 @@ def is_elementwise(signature: Signature) -> bool:
     return name in _NAMES and same and not others
 
 
+# Of truths: they add up to whether one of them holds, and true is the larger one.
+_OF_TRUTHS = {
+    "stablehlo.add": "stablehlo.or",
+    "stablehlo.maximum": "stablehlo.or",
+    "stablehlo.multiply": "stablehlo.and",
+    "stablehlo.minimum": "stablehlo.and",
+}
+
+
 @equation(*_NAMES)
 def _elementwise(signature: Signature) -> Equation:
     """``x[i], y[i] -> f(x[i], y[i])``; scalars count everywhere."""
     (result,) = signature.results
-    labels = tuple(range(len(result.shape)))
+    labels, kind = tuple(range(len(result.shape))), signature.kind
+    if result.dtype == "i1":
+        kind = _OF_TRUTHS.get(kind, kind)
     return Equation(
-        signature.kind,
+        kind,
         tuple(labels if t.shape else () for t in signature.operands),
         (labels,),
         (rest(signature.attrs), *(t.dtype for t in signature.operands)),
-        commutes=signature.kind in COMMUTING,
+        commutes=kind in COMMUTING,
+    )
+
+
+@equation("map")
+def _map(signature: Signature) -> Equation:
+    """``x[i], y[i] -> f(x[i], y[i])`` with f a region that sees one element of each."""
+    (result,) = signature.results
+    labels = tuple(range(len(result.shape)))
+    operands = (labels,) * len(signature.operands)
+    return Equation(signature.kind, operands, (labels,), signature.lambdas)
+
+
+_BROADCASTING = (
+    "add and atan2 compare complex divide maximum minimum multiply next_after or "
+    "polygamma power remainder select shift_left shift_right_arithmetic "
+    "shift_right_logical subtract xor zeta"
+).split()
+
+
+@equation(*(f"chlo.broadcast_{name}" for name in _BROADCASTING))
+def _broadcasting(signature: Signature) -> Equation:
+    """``x[i, j], y[j] -> f(x[i, j], y[j])``: what is of size one is repeated.
+
+    Operands of fewer dimensions have those that the op names, or the last ones.
+    """
+    (result,) = signature.results
+    named = ints(signature.attrs.get("broadcast_dimensions", ""))
+    operands = []
+    for number, type_ in enumerate(signature.operands):
+        rank = len(type_.shape)
+        places = tuple(range(len(result.shape) - rank, len(result.shape)))
+        if rank < len(result.shape) and len(named) == rank:
+            places = named
+        operands.append(
+            tuple(
+                place if size == result.shape[place] else ("one", number, place)
+                for place, size in zip(places, type_.shape, strict=True)
+            )
+        )
+    attrs = rest(signature.attrs, "broadcast_dimensions")
+    return Equation(
+        signature.kind,
+        tuple(operands),
+        (tuple(range(len(result.shape))),),
+        (attrs, *(t.dtype for t in signature.operands)),
     )
 
 

@@ -8,6 +8,7 @@ from partir.ir.attributes import fields, integer
 from partir.ir.core import Signature
 from partir.verify.align import Equation, Label
 from partir.verify.equations.registry import equation, rest
+from partir.verify.layout import Unreadable
 
 
 @equation("dot_general")
@@ -33,6 +34,32 @@ def _dot(signature: Signature) -> Equation:
     operands = (tuple(x), tuple(y))
     result = ((*batch, *free),)
     return Equation(signature.kind, operands, result, attrs, commutes=True)
+
+
+@equation("dot")
+def _plain_dot(signature: Signature) -> Equation:
+    """``x[i, k], y[k, j] -> sum over k of x[i, k] * y[k, j]``, or of vectors."""
+    ranks = [len(type_.shape) for type_ in signature.operands]
+    x: tuple[Label, ...] = (*(["i"] if ranks[0] == 2 else []), "k")
+    y: tuple[Label, ...] = ("k", *(["j"] if ranks[1] == 2 else []))
+    result = tuple(label for label in (*x, *y) if label != "k")
+    attrs = rest(signature.attrs)
+    return Equation("stablehlo.dot_general", (x, y), (result,), attrs, commutes=True)
+
+
+@equation("einsum")
+def _einsum(signature: Signature) -> Equation:
+    """``"bij,bjk->bki"``: a sum of products over letters that the result has not."""
+    text = signature.attrs["einsum_config"].strip('"').replace(" ", "")
+    given, _, made = text.partition("->")
+    operands = tuple(tuple(names) for names in given.split(","))
+    if any(len({*names}) < len(names) for names in (*operands, made)):
+        raise Unreadable("an einsum along a diagonal")
+    if len(operands) != 2 or not text.replace("->", "").replace(",", "").isalpha():
+        raise Unreadable("an einsum of other than two operands, all letters")
+    attrs = rest(signature.attrs, "einsum_config")
+    kind = "stablehlo.dot_general"
+    return Equation(kind, operands, (tuple(made),), attrs, commutes=True)
 
 
 @equation("convolution")

@@ -69,36 +69,72 @@ def _fft(signature: Signature) -> Equation:
     return _along(signature, range(rank - count, rank), rest(signature.attrs))
 
 
-@equation("cholesky", "triangular_solve")
-def _solve(signature: Signature) -> Equation:
+@equation("cholesky")
+def _cholesky(signature: Signature) -> Equation:
     """Each matrix by itself."""
     rank = len(signature.operands[0].shape)
     return _along(signature, (rank - 2, rank - 1), rest(signature.attrs))
 
 
+@equation("triangular_solve")
+def _solve(signature: Signature) -> Equation:
+    """Each matrix by itself, and of what it is solved for each column, or row."""
+    rank = len(signature.operands[0].shape)
+    along = rank - 2 if signature.attrs["left_side"] == "true" else rank - 1
+    batch: tuple[Label, ...] = tuple(range(rank - 2))
+    matrix = (("in", rank - 2), ("in", rank - 1))
+    sides: list[list[Label]] = [
+        ["free" if dim != along else (name, dim) for dim in (rank - 2, rank - 1)]
+        for name in ("of", "out")
+    ]
+    (read, made), special = sides, (*matrix, ("of", along))
+    operands = ((*batch, *matrix), (*batch, *read))
+    attrs = rest(signature.attrs)
+    return Equation(signature.kind, operands, ((*batch, *made),), attrs, special)
+
+
+@equation("batch_norm_training", "batch_norm_grad", "batch_norm_inference")
+def _batch_norm(signature: Signature) -> Equation:
+    """Each feature by itself; without averages each element, too."""
+    feature = integer(signature.attrs["feature_index"])
+    alone = signature.name == "batch_norm_inference"
+
+    def labels(shape: Sequence[int], where: Hashable) -> tuple[Label, ...]:
+        if len(shape) == 1:
+            return ("feature",)
+        return tuple(
+            "feature" if d == feature else d if alone else (where, d)
+            for d in range(len(shape))
+        )
+
+    operands = tuple(labels(t.shape, n) for n, t in enumerate(signature.operands))
+    results = tuple(labels(t.shape, "out") for t in signature.results)
+    special = tuple(x for held in operands for x in held if isinstance(x, tuple))
+    attrs = rest(signature.attrs, "feature_index")
+    return Equation(signature.kind, operands, results, attrs, special)
+
+
 @equation("reduce")
 def _general_reduce(signature: Signature) -> Equation:
-    """Any reducer over whole dimensions; those with a name are read elsewhere."""
-    along = ints(signature.attrs["dimensions"])
+    """Any reducer over whole dimensions; those with a name are read elsewhere.
+
+    Elements are reduced in their order, whatever dimensions they are along.
+    """
+    along = sorted(ints(signature.attrs["dimensions"]))
     count = len(signature.operands) // 2
-    kept = tuple(
-        dim for dim in range(len(signature.operands[0].shape)) if dim not in along
+    rank = len(signature.operands[0].shape)
+    kept = tuple(dim for dim in range(rank) if dim not in along)
+    groups = tuple(tuple((number, dim) for dim in along) for number in range(count))
+    operands = tuple(
+        tuple((number, dim) if dim in along else dim for dim in range(rank))
+        for number in range(count)
     )
-    operands: list[tuple[Label, ...]] = []
-    special: list[Label] = []
-    for number in range(count):
-        labels: list[Label] = [*range(len(signature.operands[0].shape))]
-        for dim in along:
-            labels[dim] = (number, dim)
-            special.append((number, dim))
-        operands.append(tuple(labels))
-    operands += [()] * count
     return Equation(
         signature.kind,
-        tuple(operands),
+        (*operands, *((),) * count),
         (kept,) * len(signature.results),
-        (signature.lambdas, len(along)),
-        tuple(special),
+        signature.lambdas,
+        groups=groups,
     )
 
 
