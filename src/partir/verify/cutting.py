@@ -273,11 +273,12 @@ def _select(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]
     if known is not None:
         return known
     try:
-        if numbers(machine.classes, views[0]) is None:
-            with contextlib.suppress(Unreadable):
-                return [masked_lookup(machine, views, op.operands[1])]
+        with contextlib.suppress(Unreadable):
+            return [masked_lookup(machine, views, op.operands[1])]
+        mask = numbers(machine.classes, views[0])
+        if mask is None:
             return [masked_row(machine, views, op.operands[1])]
-        return [by_mask(machine, numbers(machine.classes, views[0]), *views[1:])]
+        return [by_mask(machine, mask, *views[1:])]
     except Unreadable:
         if isinstance(found, Unreadable):
             raise found from None

@@ -8,6 +8,7 @@ their own, *joined*; each tells which class it is a row of.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -101,8 +102,65 @@ def joined(
                     )
                 except Unreadable:
                     continue
-    pieces = [piece._replace(view=unpicked(classes, piece.view)) for piece in pieces]
-    return _of_several(machine, pieces, which, used, dim, shape)
+    apart = [piece._replace(view=unpicked(classes, piece.view)) for piece in pieces]
+    found: View | Unreadable
+    try:
+        found = _of_several(machine, apart, which, used, dim, shape)
+    except Unreadable as error:
+        found = error
+    known = not isinstance(found, Unreadable) and _in_source(classes, found)
+    if not known and classes.source is not None:
+        with contextlib.suppress(Unreadable):
+            return _of_one_after_all(machine, pieces, which, values, dim, shape)
+    if isinstance(found, Unreadable):
+        raise found
+    return found
+
+
+def _in_source(classes: Classes, view: View) -> bool:
+    """Whether the source has these rows among those of several classes."""
+    return classes.in_source(view.node) and all(
+        classes.rows.in_source(table.rows) for _, table in view.layout.tables
+    )
+
+
+def _of_one_after_all(
+    machine: Machine,
+    pieces: Sequence[JoinedPiece],
+    which: Rows,
+    values: Sequence[int],
+    dim: int | None,
+    shape: Sequence[int],
+) -> View:
+    """Rows of one class, though the source may have them among others.
+
+    Numbers in place of other rows are forgotten if they are others than these.
+    """
+    views = [pieces[n].view for n in values]
+    one = len({view.node for view in views}) == 1
+    of_class = _common(views, which, dim) if one else None
+    if of_class is None:
+        raise Unreadable("rows of several values")
+    if not all(_alike(view, views[0], of_class, dim) for view in views):
+        raise Unreadable("rows of several values")
+    numbers = {pieces[n].view.node for n in range(len(pieces)) if n not in values}
+    kept = [*pieces]
+    for n in values:
+        layout = _forgotten(pieces[n].view.layout, of_class, {*map(fill, numbers)})
+        kept[n] = pieces[n]._replace(view=View(pieces[n].view.node, layout))
+    return _of_one_class(machine, kept, which, values, of_class, dim, shape)
+
+
+def _forgotten(layout: DigitLayout, of_class: int, codes: set[int]) -> DigitLayout:
+    """Nothing is known of numbers in place of other rows, but of these."""
+    tables = []
+    for dim, table in layout.tables:
+        rows = table.rows
+        if dim != of_class:
+            gone = (rows < GARBAGE) & ~np.isin(rows, list(codes))
+            rows = np.where(gone, GARBAGE, rows)
+        tables.append((dim, RowTable(rows, table.size)))
+    return DigitLayout(layout.local, layout.axes, tuple(tables))
 
 
 def _possible(
@@ -324,7 +382,9 @@ def _of_several(
     for part in parts:
         rows = machine.classes.rows.tuples(part.columns[:, 0])
         if len(part.mentions) > 1 and (rows >= FIRST_MADE).any():
-            raise Unreadable("values side by side whose other rows differ")
+            if machine.classes.source is None:
+                raise Unreadable("values side by side whose other rows differ")
+            rows = np.where(rows >= FIRST_MADE, GARBAGE, rows)
         if (part.columns < GARBAGE).any():  # there is no row of one value to say so
             raise Unreadable("numbers in place of rows, of some of several values")
         show(part, rows, part.size, aligned.use, where, tables)

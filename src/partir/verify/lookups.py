@@ -17,7 +17,8 @@ from partir.ir.attributes import fields, ints
 from partir.ir.core import Op, Signature
 from partir.ir.types import tensor
 from partir.verify.classes import Classes
-from partir.verify.concrete import TYPES, evaluated
+from partir.verify.columns import Column, columns
+from partir.verify.concrete import TYPES, evaluated, numbers
 from partir.verify.index_cases import function, leaf_rows, reach
 from partir.verify.indices import plain_index
 from partir.verify.known_places import known_lookup
@@ -30,6 +31,7 @@ from partir.verify.layout import (
     depends_on,
 )
 from partir.verify.machine import Machine, handler
+from partir.verify.monoids import sum_of
 from partir.verify.repetition import is_zero
 from partir.verify.rows import GARBAGE, Rows
 from partir.verify.spread import MOST, rows_of, tiled_along
@@ -68,17 +70,26 @@ def on_devices(machine: Machine, view: View, leaf: int, values: Rows) -> np.ndar
     return np.broadcast_to(picked, (len(values), *machine.sizes))
 
 
-def leaves(machine: Machine, value: int) -> Iterator[tuple[int, View]]:
-    """Values that an index is made of, which the source has, in its shape."""
+def leaves(
+    machine: Machine, value: int, single: bool = False, parts: bool = False
+) -> Iterator[tuple[int, View]]:
+    """Values that an index is made of, which the source has, in its shape.
+
+    Single numbers that are known are among them only if asked for, and so are others
+    that the source has not, but may have as a part of something.
+    """
     program, shape = machine.program, machine.program.types[value].shape
     left, seen = [value], set[int]()
     while left and len(seen) < _BACK:
         here = left.pop(0)
         known, op = machine.env.get(here), program.producers.get(here)
         seen.add(here)
-        if not isinstance(known, View) or _is_number(machine, known):
+        if not isinstance(known, View):
             continue
-        if machine.classes.in_source(known.node) and program.types[here].shape == shape:
+        if not single and _is_number(machine, known):
+            continue
+        wanted = parts or machine.classes.in_source(known.node)
+        if wanted and program.types[here].shape == shape:
             yield known.node, known
         if op is not None:
             left += [v for v in program.ops[op].operands if v not in seen]
@@ -117,14 +128,6 @@ def domain(
     return np.concatenate([int(ends.min) + far, near, int(ends.max) - far])
 
 
-def looked_in(signature: Signature, attr: str, name: str) -> int:
-    """The one dimension that indices of one number address."""
-    addressed = fields(signature.attrs[attr]).get(name, ())
-    if len(addressed) != 1:
-        raise Unreadable("indices of several dimensions at once")
-    return addressed[0]
-
-
 def masked_lookup(machine: Machine, views: tuple[View, ...], read: int) -> View:
     """``select(is here, gather(tile, index), 0)``: a part of a look-up in the whole.
 
@@ -138,35 +141,45 @@ def masked_lookup(machine: Machine, views: tuple[View, ...], read: int) -> View:
     if not is_zero(machine.classes, other.node):
         raise Unreadable("a look-up with another number than zero beside it")
     (value,) = machine.read(op.operands[:1])
-    dim = looked_in(op.signature, "dimension_numbers", "start_index_map")
-    if ints(op.signature.attrs["slice_sizes"])[dim] != 1:
-        raise Unreadable("a look-up that is not of single rows")
-    for of_class in tiled_along(value.layout, dim):
-        made = _looked_up(machine, op, mask, dim, of_class)
-        if made is not None:
-            return part(machine, *made, (chosen, mask))
+    sizes = ints(op.signature.attrs["slice_sizes"])
+    for column in columns(machine, op, "dimension_numbers", "start_index_map"):
+        if sizes[column.dim] != 1:  # more than single rows
+            continue
+        for of_class in tiled_along(value.layout, column.dim):
+            made = _looked_up(machine, op, mask, column, of_class)
+            if made is not None:
+                return part(machine, *made, (chosen, mask))
     raise Unreadable("a look-up that is not split as its tiles are")
 
 
 def _looked_up(
-    machine: Machine, op: Op, mask: View, dim: int, of_class: int
+    machine: Machine, op: Op, mask: View, column: Column, of_class: int
 ) -> tuple[View, list[int]] | None:
     """The look-up in the whole, and the axes that tile it, if the source has it."""
-    value, local = machine.read(op.operands)
+    dim = column.dim
+    value, local = machine.read((op.operands[0], column.value))
     rows = rows_of(value.layout, of_class)
     axes = [a for a in range(len(machine.sizes)) if rows.shape[a] > 1]
     tile = rows.reshape(*rows.shape[: len(machine.sizes)], -1)
     if tile.shape[-1] != op.signature.operands[0].shape[dim]:
         return None
-    for leaf, index in leaves(machine, op.operands[1]):
-        if not _is_in_place(machine.classes, op.signature, index, local, mask):
+    several = column.joined is not None
+    for leaf, index in leaves(machine, column.value, several, several):
+        known = _known(machine, op.signature, (mask, local, index))
+        if known is None and not _is_in_place(
+            machine.classes, op.signature, index, local, mask
+        ):
             continue
         for whole in whole_rows(machine, op.kind, value, of_class):
-            if not is_read(machine, leaf, (mask, local), tile, whole, axes):
+            if known is not None:
+                split = _is_read_there(machine, known, tile, whole, axes)
+            else:
+                split = is_read(machine, leaf, (mask, local), tile, whole, axes)
+            if not split:
                 continue
             read = whole_view(machine, value, dim, of_class, axes, whole)
             equation = machine.equation(of_whole(op.signature, dim, whole.size))
-            given = (read, plain_index(machine, index))
+            given = (read, plain_index(machine, column.within(machine, index)))
             (made,) = machine.apply(equation, given, op.signature.results)
             if machine.classes.in_source(made.node):
                 return made, axes
@@ -194,6 +207,43 @@ def is_read(
     except Unreadable:
         return False
     wanted = whole[np.clip(values, 0, whole.size - 1)]
+    return is_split(machine, tile, here, place, wanted, axes)
+
+
+def _known(
+    machine: Machine, signature: Signature, views: Sequence[View]
+) -> list[np.ndarray] | None:
+    """Mask, place and index as numbers if they are known, at each place of results."""
+    found = [numbers(machine.classes, view) for view in views]
+    how = fields(signature.attrs["dimension_numbers"])
+    vector, axes = how.get("index_vector_dim", (0,))[0], len(machine.sizes)
+    made: list[np.ndarray] = []
+    for number, array in enumerate(found):
+        if array is None:
+            return None
+        if number:
+            if vector < len(signature.operands[1].shape):
+                array = array.take(0, axes + vector)
+            for dim in how.get("offset_dims", ()):
+                array = np.expand_dims(array, axes + dim)
+        made.append(array)
+    shape = np.broadcast_shapes(*(array.shape for array in made))
+    shape = (*machine.sizes, *shape[axes:])
+    spread = [np.broadcast_to(x, shape).reshape(*machine.sizes, -1) for x in made]
+    return [np.moveaxis(x, -1, 0) for x in spread]
+
+
+def _is_read_there(
+    machine: Machine,
+    known: Sequence[np.ndarray],
+    tile: Rows,
+    whole: Rows,
+    axes: Sequence[int],
+) -> bool:
+    """Whether known indices are looked up on one device alone each, at their rows."""
+    here, place, index = known
+    place = np.clip(place.astype(np.int64), 0, tile.shape[-1] - 1)
+    wanted = whole[np.clip(index.astype(np.int64), 0, whole.size - 1)]
     return is_split(machine, tile, here, place, wanted, axes)
 
 
@@ -251,7 +301,9 @@ def is_split(
         place[..., None].astype(np.int64),
         -1,
     )[..., 0]
-    right = found == wanted.reshape(-1, *(1 for _ in machine.sizes))
+    if wanted.ndim == 1:
+        wanted = wanted.reshape(-1, *(1 for _ in machine.sizes))
+    right = found == wanted
     return bool(once.all() and (right | ~here.astype(bool)).all())
 
 
@@ -265,7 +317,7 @@ def part(machine: Machine, made: View, axes: Sequence[int], tag: Hashable) -> Vi
         raise Unreadable("a number in place of what devices have parts of")
     term, count = machine.term(made), len(axes)
     sizes = tuple(machine.sizes[axis] for axis in axes)
-    attrs = ("sum", made.node, count, tag)
+    attrs = (sum_of(term.dtype), made.node, count, tag)
     part = ClassTerm(
         PART, attrs, (), (), (), new=(*sizes, *term.dims), dtype=term.dtype
     )

@@ -28,7 +28,7 @@ from partir.verify.named import by_name
 from partir.verify.picks import picked
 from partir.verify.pins import settled
 from partir.verify.plans import Plan, make_plan
-from partir.verify.repetition import starts_reduction, times
+from partir.verify.repetition import IDEMPOTENT, starts_reduction, times
 from partir.verify.sums import CONTRACTIONS
 from partir.verify.terms import ClassTerm
 from partir.verify.unjoined import handed_on, split
@@ -322,7 +322,12 @@ class Machine:
         made = [View(of((form, *nodes)), layout) for form, layout in plan.results]
         if plan.repeats == 1:
             return made
-        if equation.kind not in CONTRACTIONS:
+        monoid = _added_up_by(equation)
+        if monoid in IDEMPOTENT:
+            return made
+        scatters = equation.kind not in CONTRACTIONS
+        into = self.classes.terms[nodes[0]]
+        if monoid != "sum" or (scatters and not starts_reduction(monoid, into)):
             raise Unreadable(f"{equation.kind} of equal operands")
         often = plan.repeats
         return [View(times(self.classes, v.node, often), v.layout) for v in made]
@@ -376,6 +381,16 @@ def control(*names: str) -> Callable[[Any], Any]:
         return run
 
     return keep
+
+
+def _added_up_by(equation: Equation) -> str | None:
+    """The monoid by which an op puts together what is along its bound variables."""
+    if equation.kind in CONTRACTIONS:
+        return "sum"
+    attrs = equation.attrs
+    if equation.kind == "stablehlo.scatter" and isinstance(attrs, tuple):
+        return attrs[0] if isinstance(attrs[0], str) else None
+    return None
 
 
 def _swaps(

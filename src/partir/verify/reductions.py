@@ -134,7 +134,7 @@ def _reduce(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
     made = _on_device(machine, signature, monoid, views[0], kept)
     if starts_reduction(monoid, machine.term(views[1])):
         return [made]
-    return [_joined(machine, monoid, made, views[1], type_)]
+    return [with_start(machine, monoid, made, views[1], type_)]
 
 
 def _on_device(
@@ -165,7 +165,7 @@ def _on_device(
     return made
 
 
-def _joined(
+def with_start(
     machine: Machine, monoid: str, made: View, start: View, type_: TensorType
 ) -> View:
     """An initial value that counts: one more of what is reduced."""

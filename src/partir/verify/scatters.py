@@ -13,18 +13,19 @@ from partir.ir.attributes import fields
 from partir.ir.core import Op, Signature
 from partir.ir.types import tensor
 from partir.verify.align import Equation
+from partir.verify.columns import Column, columns
+from partir.verify.concrete import numbers
 from partir.verify.index_cases import leaf_rows
 from partir.verify.indices import plain_index
 from partir.verify.joins import moved
 from partir.verify.layout import (
-    DigitLayout,
     Unreadable,
     View,
     depends_on,
     repeated,
     size_of,
 )
-from partir.verify.lookups import domain, leaves, looked_in, on_devices
+from partir.verify.lookups import domain, leaves, on_devices
 from partir.verify.machine import Machine, handler
 from partir.verify.monoids import OPS, identity, monoid_of
 from partir.verify.reductions import reduced_over_axes
@@ -70,7 +71,7 @@ def _into(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]:
             raise found
         return found
     try:
-        return [_in_tiles(machine, op, base, index, update)]
+        return [_in_tiles(machine, op, base, update)]
     except Unreadable:
         return _raised(found)
 
@@ -81,17 +82,31 @@ def _raised(found: Sequence[View] | Unreadable) -> Sequence[View]:
     return found
 
 
-def _in_tiles(machine: Machine, op: Op, base: View, index: View, update: View) -> View:
+def _in_tiles(machine: Machine, op: Op, base: View, update: View) -> View:
     """The tile of a scatter into the whole."""
-    signature = op.signature
     name = "scatter_dims_to_operand_dims"
-    dim = looked_in(signature, "scatter_dimension_numbers", name)
+    for column in columns(machine, op, "scatter_dimension_numbers", name):
+        if _has_single_rows(op.signature, column.dim):
+            for made in _of_column(machine, op, column, base, update):
+                return made
+    raise Unreadable("a scatter that is not split as its tiles are")
+
+
+def _of_column(
+    machine: Machine, op: Op, column: Column, base: View, update: View
+) -> Iterator[View]:
+    """The same, if devices shift one column of the indices."""
+    signature, dim = op.signature, column.dim
     rows = signature.results[0].shape[dim]
     equation = machine.equation(signature)
-    _require_single_rows(signature, dim)
-    for leaf, whole in leaves(machine, op.operands[1]):
-        for count in _sizes(machine, leaf, update.node):
-            at = _shifts(machine, index, whole, count, rows)
+    (local,) = machine.read((column.value,))
+    parts = column.joined is not None
+    for _, whole in leaves(machine, column.value, single=True, parts=parts):
+        index = column.within(machine, whole)
+        for count in _sizes(machine, index):
+            at = _known_shifts(machine, local, whole, count, rows)
+            if at is None:
+                at = _shifts(machine, local, whole, count, rows)
             if at is None or not _has_rows(machine, base, dim, at, count):
                 continue
             axes = [a for a in range(len(machine.sizes)) if at.shape[a] > 1]
@@ -99,19 +114,23 @@ def _in_tiles(machine: Machine, op: Op, base: View, index: View, update: View) -
             shape = list(signature.results[0].shape)
             shape[dim] = count
             types = (tensor(tuple(shape), signature.results[0].dtype),)
-            (made,) = machine.apply(
-                equation, (into, plain_index(machine, whole), update), types
-            )
+            given = (into, plain_index(machine, index), update)
+            (made,) = machine.apply(equation, given, types)
             if _has(machine, signature, made):
-                wide = [1] * (len(machine.sizes) + len(shape))
-                wide[: len(machine.sizes)] = at.shape
-                place = [1] * len(wide)
-                place[len(machine.sizes) + dim] = rows
-                first = at.reshape(wide) + np.arange(rows).reshape(place)
-                return moved(
-                    machine, made, dim, np.where(first < count, first, GARBAGE), rows
-                )
-    raise Unreadable("a scatter that is not split as its tiles are")
+                yield _tile(machine, made, dim, at, (rows, count))
+
+
+def _tile(
+    machine: Machine, made: View, dim: int, at: Rows, sizes: tuple[int, int]
+) -> View:
+    """Of a whole so many rows on each device, from its first one on."""
+    rows, count = sizes
+    wide = [1] * (len(machine.sizes) + len(made.layout.local))
+    wide[: len(machine.sizes)] = at.shape
+    place = [1] * len(wide)
+    place[len(machine.sizes) + dim] = rows
+    first = at.reshape(wide) + np.arange(rows).reshape(place)
+    return moved(machine, made, dim, np.where(first < count, first, GARBAGE), rows)
 
 
 def _has(machine: Machine, signature: Signature, made: View) -> bool:
@@ -130,20 +149,16 @@ def _has(machine: Machine, signature: Signature, made: View) -> bool:
     return machine.classes.in_source(whole.node)
 
 
-def _sizes(machine: Machine, leaf: int, update: int) -> Iterator[int]:
-    """How long the dimension is in the source that these are scattered into."""
-    known = set[int]()
-    for node in machine.classes.nodes_of("stablehlo.scatter"):
-        term = machine.classes.terms[node]
-        if len(term.new) != 1:
-            continue
-        own = plain_index(machine, View(leaf, DigitLayout((), ()))).node
-        if term.refs[1].node in (leaf, own) and term.new[0] not in known:
-            known.add(term.new[0])
-            yield term.new[0]
+def _sizes(machine: Machine, index: View) -> list[int]:
+    """How long dimensions are in the source that these are scattered into."""
+    own = (index.node, plain_index(machine, index).node)
+    terms = map(
+        machine.classes.terms.__getitem__, machine.classes.nodes_of("stablehlo.scatter")
+    )
+    return sorted({n for t in terms if t.refs[1].node in own for n in t.new})
 
 
-def _require_single_rows(signature: Signature, dim: int) -> None:
+def _has_single_rows(signature: Signature, dim: int) -> bool:
     """Windows of several rows would reach over the edge of a tile, and be left out."""
     numbers = fields(signature.attrs["scatter_dimension_numbers"])
     gone = {
@@ -152,10 +167,10 @@ def _require_single_rows(signature: Signature, dim: int) -> None:
     }
     rank = len(signature.operands[0].shape)
     window = [d for d in range(rank) if d not in gone]
-    if dim in window:
-        place = numbers.get("update_window_dims", ())[window.index(dim)]
-        if signature.operands[2].shape[place] != 1:
-            raise Unreadable("windows of several rows into tiles")
+    if dim not in window:
+        return True
+    place = numbers.get("update_window_dims", ())[window.index(dim)]
+    return signature.operands[2].shape[place] == 1
 
 
 def _has_rows(machine: Machine, base: View, dim: int, at: Rows, count: int) -> bool:
@@ -194,6 +209,38 @@ def _shifts(
         return None
     if (expected & (place != wanted)).any():
         return None
+    return _narrow(offset)
+
+
+def _known_shifts(
+    machine: Machine, index: View, whole: View, count: int, rows: int
+) -> Rows | None:
+    """The same of indices that are known, place by place."""
+    found = [numbers(machine.classes, view) for view in (index, whole)]
+    if found[0] is None or found[1] is None:
+        return None
+    shape = np.broadcast_shapes(*(x.shape for x in found if x is not None))
+    shape = (*machine.sizes, *shape[len(machine.sizes) :])
+    place, spread = (
+        np.broadcast_to(x, shape).astype(np.int64).reshape(*machine.sizes, -1)
+        for x in found
+        if x is not None
+    )
+    inside, apart = (place >= 0) & (place < rows), spread - place
+    first = np.where(inside.any(-1), np.argmax(inside, -1), 0)  # or any, if all agree
+    offset = np.take_along_axis(apart, first[..., None], -1)
+    wanted = spread - offset
+    expected = (wanted >= 0) & (wanted < rows) & (spread >= 0) & (spread < count)
+    right = np.where(inside, (place == wanted) & (expected | (spread >= count)), True)
+    right &= inside | ~expected
+    agree = inside.any(-1) | (apart == offset).all(-1)
+    if not right.all() or not agree.all() or (offset < 0).any():
+        return None
+    return _narrow(offset[..., 0])
+
+
+def _narrow(offset: Rows) -> Rows:
+    """Of size one along axes that nothing depends on."""
     for axis in range(offset.ndim):
         first = offset.take([0], axis)
         if (offset == first).all():

@@ -23,9 +23,10 @@ from partir.verify.equations.registry import rest
 from partir.verify.joins import JoinedPiece, joined, moved
 from partir.verify.layout import DigitLayout, Unreadable, View, reshaped, size_of
 from partir.verify.machine import Machine, handler
-from partir.verify.monoids import keeps_type, monoid_of
-from partir.verify.reductions import reduced
+from partir.verify.monoids import identity, keeps_type, monoid_of
+from partir.verify.reductions import reduced, with_start
 from partir.verify.repetition import counts_nothing
+from partir.verify.rows import GARBAGE, RowTable, fill, filled
 from partir.verify.spread import MOST, shape_of
 from partir.verify.terms import ClassTerm
 
@@ -71,6 +72,19 @@ def windowed(
     return joined(machine, pieces, np.where(at < 0, 1, 0), dim, shape)
 
 
+def _one_nothing(machine: Machine, view: View, monoid: str, number: int) -> View:
+    """A value with one number in place of rows that count nothing, whichever it was."""
+    tables = []
+    for dim, table in view.layout.tables:
+        rows = table.rows
+        for code in np.unique(rows[rows < GARBAGE]):
+            if counts_nothing(machine.classes, monoid, filled(int(code))):
+                rows = np.where(rows == code, fill(number), rows)
+        tables.append((dim, RowTable(rows, table.size)))
+    layout = DigitLayout(view.layout.local, view.layout.axes, tuple(tables))
+    return View(view.node, layout)
+
+
 def zero(machine: Machine, dtype: str) -> int:
     """The class of the number zero."""
     if dtype[0] in "iu" and dtype != "i1":
@@ -114,6 +128,7 @@ def _product(machine: Machine, signature: Signature, x: View, y: View) -> View:
     attrs = signature.attrs
     order = conv_numbers(attrs["dimension_numbers"])
     number = zero(machine, signature.operands[0].dtype)
+    x = _one_nothing(machine, x, "sum", number)
     places, labels = list(order[0]), [*order[0]]
     windows = _convolved(signature)
     turned = attrs.get("window_reversal", "")
@@ -224,12 +239,26 @@ def _reduced(machine: Machine, signature: Signature, views: tuple[View, ...]) ->
     if monoid is None or not keeps_type(signature):
         raise Unreadable("a reduction over windows that has no name")
     view, start = views
-    if not counts_nothing(machine.classes, monoid, start.node):
+    (type_,) = signature.results
+    if counts_nothing(machine.classes, monoid, start.node):
+        return _over_windows(machine, signature, monoid, view, start.node)
+    literal = identity(monoid, type_.dtype)
+    if literal is None:
         raise Unreadable("a reduction over windows that starts from what counts")
+    nothing = machine.number(literal, type_).node
+    made = _over_windows(machine, signature, monoid, view, nothing)
+    return with_start(machine, monoid, made, start, type_)
+
+
+def _over_windows(
+    machine: Machine, signature: Signature, monoid: str, view: View, number: int
+) -> View:
+    """A reduction of what windows show, and of a number that changes nothing."""
+    view = _one_nothing(machine, view, monoid, number)
     kept: list[int] = []
     for dim, window in reversed([*enumerate(reduce_windows(signature))]):
         if window != WindowFacts(1):
-            view = windowed(machine, view, dim, window, start.node)
+            view = windowed(machine, view, dim, window, number)
             kept = [dim, *(d + 1 for d in kept)]
         else:
             kept = [dim, *kept]
