@@ -258,3 +258,16 @@ def test_without_another_process_bytecode_is_read(
 ) -> None:
     monkeypatch.setattr(trial_read.sys, "executable", "/nowhere/python")
     assert read(bytecode())
+
+
+def test_numbers_beside_a_module_are_refused() -> None:
+    """MLIR would read the exported module without them."""
+    text = """func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %c = stablehlo.constant dense_resource<blob> : tensor<4xf32>
+      return %c : tensor<4xf32>
+    }
+    {-# dialect_resources: { builtin: {
+      blob: "0x040000000000803F0000803F0000803F0000803F"
+    } } #-}"""
+    with pytest.raises(partir.PartitionError, match="keeps the numbers of a constant"):
+        partir.load(text)

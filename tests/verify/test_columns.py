@@ -11,6 +11,8 @@ import jax.numpy as jnp
 import pytest
 
 import partir
+from partir.mesh import Mesh
+from tests.verify.modules import Case, all_reduce, function, is_proved
 from tests.verify.test_right_and_wrong import mistakes_missed, shape
 
 pytestmark = pytest.mark.quick
@@ -90,3 +92,54 @@ def test_known_rows_that_are_shifted_otherwise(name: str, more: int) -> None:
     )
     wrong = text[: shift.start()] + again + text[shift.end() :]
     assert not p.proof(wrong).proved
+
+
+LOOKED_UP = """%{0} = "stablehlo.gather"(%x, %{1}) <{{
+    dimension_numbers = #stablehlo.gather<offset_dims = [],
+      collapsed_slice_dims = [0, 1], start_index_map = [0, 1], index_vector_dim = 1>,
+    slice_sizes = array<i64: 1, 1>, indices_are_sorted = false}}>
+  : (tensor<3x{2}xf32>, tensor<2x2xi32>) -> tensor<2xf32>"""
+COLUMN = "%i = stablehlo.constant dense<[[1], [5]]> : tensor<2x1xi32>"
+BESIDE = (
+    "%{0} = stablehlo.concatenate %j, %{1}, dim = 1 : "
+    "(tensor<2x1xi32>, tensor<2x1xi32>) -> tensor<2x2xi32>"
+)
+SHIFTED = """%id = stablehlo.partition_id : tensor<ui32>
+  %dev = stablehlo.convert %id : (tensor<ui32>) -> tensor<i32>
+  %two = stablehlo.constant dense<2> : tensor<i32>
+  %four = stablehlo.constant dense<4> : tensor<i32>
+  %b = stablehlo.divide %dev, %two : tensor<i32>
+  %m = stablehlo.remainder %dev, %two : tensor<i32>
+  %o = stablehlo.multiply %m, %four : tensor<i32>
+  %ob = stablehlo.broadcast_in_dim %o, dims = [] : (tensor<i32>) -> tensor<2x1xi32>
+  %l = stablehlo.subtract %i, %ob : tensor<2x1xi32>
+  %zb = stablehlo.constant dense<0.0> : tensor<2xf32>"""
+IN_TILE = """%li = stablehlo.reshape %l : (tensor<2x1xi32>) -> tensor<2xi32>
+  %0 = stablehlo.constant dense<0> : tensor<2xi32>
+  %4 = stablehlo.constant dense<4> : tensor<2xi32>
+  %ge = stablehlo.compare GE, %li, %0 : (tensor<2xi32>, tensor<2xi32>) -> tensor<2xi1>
+  %lt = stablehlo.compare LT, %li, %4 : (tensor<2xi32>, tensor<2xi32>) -> tensor<2xi1>
+  %c = stablehlo.and %ge, %lt : tensor<2xi1>
+  %h = stablehlo.select %c, %a, %zb : tensor<2xi1>, tensor<2xf32>"""
+BY_DEVICE = """%c = stablehlo.compare EQ, %b, %m
+    : (tensor<i32>, tensor<i32>) -> tensor<i1>
+  %h = stablehlo.select %c, %a, %zb : tensor<i1>, tensor<2xf32>"""
+
+
+@pytest.mark.parametrize(("mask", "proved"), [(IN_TILE, True), (BY_DEVICE, False)])
+def test_one_mask_for_all_places_is_not_a_mask_of_places(
+    mask: str, proved: bool
+) -> None:
+    """Of the known column, place and device number each other's truths."""
+    arguments = {"x": "3x8xf32", "j": "2x1xi32"}
+    looked_up = BESIDE.format("ji", "i"), LOOKED_UP.format("r", "ji", 8)
+    source = function(arguments, "2xf32", COLUMN, *looked_up)
+    summed = all_reduce("r", "h", "add", "2xf32").replace(
+        "dense<[[0, 1]]> : tensor<1x2xi64>", "dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>"
+    )
+    looked_up = BESIDE.format("jl", "l"), LOOKED_UP.format("a", "jl", 4)
+    arguments["x"] = "3x4xf32"
+    local = function(arguments, "2xf32", COLUMN, SHIFTED, *looked_up, mask, summed)
+    given = [((), ("M",)), ()]
+    mesh = Mesh({"B": 2, "M": 2})
+    assert is_proved(Case(source, local, given, (), mesh)) is proved

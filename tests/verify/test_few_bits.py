@@ -16,7 +16,15 @@ from partir.execute.types import jax_struct
 from partir.ir.types import tensor
 from partir.verify.monoids import is_identity
 from partir.verify.types import SMALL, widens
-from tests.verify.modules import Case, all_reduce, constant, function, is_proved, unary
+from tests.verify.modules import (
+    Case,
+    all_reduce,
+    constant,
+    device,
+    function,
+    is_proved,
+    unary,
+)
 from tests.verify.test_right_and_wrong import mistakes_missed
 
 pytestmark = pytest.mark.quick
@@ -151,3 +159,45 @@ def test_all_numbers_of_a_type_are_there_in_order(narrow: str, wide: str) -> Non
         assert is_identity("max", f"{least:e}", narrow)
         assert is_identity("min", f"{largest:e}", narrow)
         assert not is_identity("max", f"{largest:e}", narrow)
+
+
+WINDOW = """%w = "stablehlo.reduce_window"(%x, %z) <{{
+    window_dimensions = array<i64: 2>,
+    padding = dense<[[1, 2]]> : tensor<1x2xi64>}}> ({{
+  ^bb0(%p: tensor<{0}>, %q: tensor<{0}>):
+    %m = stablehlo.maximum %p, %q : tensor<{0}>
+    stablehlo.return %m : tensor<{0}>
+  }}) : (tensor<2x{0}>, tensor<{0}>) -> tensor<4x{0}>"""
+UPDATE = (
+    "%v = stablehlo.dynamic_update_slice %m, %b, %o : "
+    "(tensor<4x{0}>, tensor<2x{0}>, tensor<i32>) -> tensor<4x{0}>"
+)
+
+
+@pytest.mark.parametrize(
+    ("narrow", "wide", "least", "less"),
+    [("i4", "i8", "-8", "-128"), ("f8E4M3FN", "f32", "-448.0", "0xFF800000")],
+)
+def test_the_largest_of_nothing_is_another_one_in_a_wider_type(
+    narrow: str, wide: str, least: str, less: str
+) -> None:
+    """The last window holds padding only."""
+    source = function(
+        {"x": f"2x{narrow}"},
+        f"4x{wide}",
+        constant("z", least, narrow),
+        WINDOW.format(narrow),
+        unary("r", "convert", "w", f"4x{narrow}", f"4x{wide}"),
+    )
+    spread = "broadcast_in_dim|, dims = [0]"
+    local = function(
+        {"x": f"1x{narrow}"},
+        f"4x{wide}",
+        unary("c", "convert", "x", f"1x{narrow}", f"1x{wide}"),
+        unary("b", spread, "c", f"1x{wide}", f"2x{wide}"),
+        constant("m", less, f"4x{wide}"),
+        device("o", 1),
+        UPDATE.format(wide),
+        all_reduce("r", "v", "maximum", f"4x{wide}"),
+    )
+    assert not is_proved(Case(source, local, [(("B",),)]))

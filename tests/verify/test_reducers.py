@@ -129,3 +129,21 @@ def test_another_way_to_count(right: str, wrong: str) -> None:
 def test_flags_that_say_otherwise() -> None:
     assert not is_proved(guarded(GUARDED, given="false"))
     assert not is_proved(guarded(GUARDED, start="true"))
+
+
+def through(reducer: str, dtype: str) -> str:
+    """The same, with one operand converted to and fro."""
+    return reducer.replace(
+        f'%1 = "stablehlo.add"(%a, %c) : {PAIR}',
+        f"""%h = "stablehlo.convert"(%c) : (tensor<f32>) -> tensor<{dtype}>
+  %k = "stablehlo.convert"(%h) : (tensor<{dtype}>) -> tensor<f32>
+  %1 = "stablehlo.add"(%a, %k) : {PAIR}""",
+    )
+
+
+@pytest.mark.parametrize(("dtype", "proved"), [("f64", True), ("i8", False)])
+def test_a_reducer_through_another_type(
+    dtype: str, proved: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{__name__}.PLAIN", through(PLAIN, "f64"))
+    assert is_proved(guarded(through(GUARDED, dtype))) is proved

@@ -75,7 +75,7 @@ class Reader:
                 continue
             text = known.get(attr)
             if text is None:
-                text = known[attr] = str(attr)
+                text = known[attr] = _spelled(attr)
             found.append((name, text))
         return tuple(found)
 
@@ -186,6 +186,16 @@ class Reader:
             self.lambdas(op, op.name),
         )
         return Op(signature, operands, made, Location())
+
+
+def _spelled(attr: Any) -> str:
+    text = str(attr)
+    if text.startswith("dense_resource<"):  # its numbers stand beside the module
+        raise PartitionError(
+            f"the module keeps the numbers of a constant apart, as {text}: write them "
+            "into it as dense<…>, or pass them as an argument"
+        )
+    return text
 
 
 def _attribute_text(op: Any, name: str) -> str:

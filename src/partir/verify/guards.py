@@ -10,6 +10,8 @@ from typing import Any
 
 from partir.ir.core import Lambda
 
+_FLAGGING = frozenset(f"stablehlo.{name}" for name in ("and", "or", "select"))
+
 Tree = tuple[Any, ...]  # an op with its attributes on trees, or an argument
 
 
@@ -39,7 +41,9 @@ def _trees(reducer: Lambda, given: list[Tree]) -> list[Tree]:
     for op in reducer.ops:
         signature = op.signature
         attrs = tuple(sorted(signature.attrs.items()))
-        key = (signature.kind, (*attrs, *signature.lambdas))
+        # Those of the wanted tree have the types of their operands.
+        types = () if signature.kind in _FLAGGING else signature.results
+        key = (signature.kind, (*attrs, *signature.lambdas, *types))
         tree = (*key, *(known[value] for value in op.operands))
         for number, value in enumerate(op.results):
             several = len(op.results) > 1

@@ -22,6 +22,7 @@ class PushedSum(NamedTuple):
     into: tuple[bool, ...]
     commutes: bool = False
     finite: bool = False  # if all others are, in each of their rows
+    some: bool = False  # if there is something to reduce: identities differ
 
 
 Rule = Callable[[Classes, ClassTerm, Sequence[bool]], PushedSum | None]
@@ -47,10 +48,10 @@ def step_past(
     if monoid == "sum" and rule is not None:
         return rule(classes, term, depends)
     if monoid in ("max", "min") and term.kind == "ordered" and term.attrs == monoid:
-        return PushedSum((True,))
+        return PushedSum((True,), some=True)
     if monoid in ("max", "min") and term.kind == "stablehlo.convert":
         narrow = classes.terms[term.refs[0].node].dtype
-        return PushedSum((True,)) if widens(narrow, term.dtype) else None
+        return PushedSum((True,), some=True) if widens(narrow, term.dtype) else None
     if monoid_of_kind(term.kind) == monoid != "sum":
         return _both(monoid, depends)
     return None

@@ -226,7 +226,8 @@ def _known(
                 array = array.take(0, axes + vector)
             for dim in how.get("offset_dims", ()):
                 array = np.expand_dims(array, axes + dim)
-        made.append(array)
+        missing = axes + len(signature.results[0].shape) - array.ndim
+        made.append(array.reshape(*array.shape, *(1,) * missing))
     shape = np.broadcast_shapes(*(array.shape for array in made))
     shape = (*machine.sizes, *shape[axes:])
     spread = [np.broadcast_to(x, shape).reshape(*machine.sizes, -1) for x in made]

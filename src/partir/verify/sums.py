@@ -354,7 +354,7 @@ def _push(classes: Classes, term: ClassTerm, what: Reduction) -> Made | None:
     used = what.used
     depends = [any(v in used for dim in dims for v in dim) for _, dims in refs]
     step = step_past(classes, term, what.monoid, depends)
-    if step is None:
+    if step is None or (step.some and not _is_of_some(what)):
         return None
     columns, kept = rows_inside(classes, what, refs), kept_inside(classes, what, refs)
     along = specials_inside(classes, what, refs, step.into, own.specials)
@@ -372,6 +372,11 @@ def _push(classes: Classes, term: ClassTerm, what: Reduction) -> Made | None:
             one = _inner(classes, what, use, node, columns[place], kept[place])
         made.append(one)
     return _rebuilt(classes, step, term, made, use, what)
+
+
+def _is_of_some(what: Reduction) -> bool:
+    """Whether a reduction is of one element at least, wherever it is."""
+    return not what.rows and all(what.sizes[v] >= 1 for v in what.used)
 
 
 def _inner(
