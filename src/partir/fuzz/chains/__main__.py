@@ -2,8 +2,8 @@
 
     python -m partir.fuzz.chains [--seeds FIRST END] [--mode MODE ...]
 
-Prints each pair that shows a mistake of the verifier, with its two modules, then how many
-were judged how. The exit code is 1 if there was such a mistake.
+Prints each pair that shows a mistake of the verifier, with its two modules, then how
+many were judged how. The exit code is 1 if there was such a mistake.
 """
 
 from __future__ import annotations

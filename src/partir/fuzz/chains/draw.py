@@ -1,9 +1,13 @@
-"""Chains drawn by their seed, and changed."""
+"""Chains drawn by their seed, and changed.
+
+The seed also counts pairs of kinds, and the chain has ops of these two in turn: as many
+seeds as there are pairs have each of them once.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import partir.fuzz.chains.elementwise
@@ -11,7 +15,7 @@ import partir.fuzz.chains.movement
 import partir.fuzz.chains.reductions  # noqa: F401  (kinds register themselves)
 from partir.fuzz.chains.kinds import KINDS, Op
 
-_MOST = 5  # ops of a chain
+_CHANGED = 3  # device-local programs whose ops are changed
 
 
 class Chain(NamedTuple):
@@ -25,28 +29,36 @@ class Chain(NamedTuple):
         return " ".join([*names[: self.meeting], "|", *names[self.meeting :]])
 
 
-def chain(rng: random.Random) -> Chain:
-    """Any chain."""
-    ops = [op for _ in range(rng.randrange(2, _MOST + 1)) for op in _any(rng)]
-    return Chain(tuple(ops), rng.randrange(len(ops) + 1))
+def chain(seed: int, rng: random.Random) -> Chain:
+    """The chain of a seed; its pair of ops is mostly about one dimension."""
+    kinds = list(KINDS)
+    first = kinds[seed % len(kinds)]
+    second = kinds[(2 * seed + seed // len(kinds)) % len(kinds)]
+    dim = rng.randrange(2)
+    pair = [_op(rng, first, dim), _op(rng, second, dim if rng.random() < 0.7 else None)]
+    before = _any(rng) if rng.random() < 0.4 else []
+    after = [op for _ in range(rng.randrange(3)) for op in _any(rng)]
+    ops = (*before, *pair, *after)
+    return Chain(ops, rng.randrange(len(ops) + 1))
 
 
-def changed(rng: random.Random, before: Chain) -> Chain:
-    """Some of it changed, mostly; devices mostly meet elsewhere."""
-    ops = _changed(rng, before.ops)
-    stays = rng.random() < 0.3 and before.meeting <= len(ops)
-    return Chain(ops, before.meeting if stays else rng.randrange(len(ops) + 1))
+def locals_of(rng: random.Random, source: Chain) -> Iterator[Chain]:
+    """Devices meet at any place of the chain; then, of some that are changed."""
+    for meeting in range(len(source.ops) + 1):
+        yield source._replace(meeting=meeting)
+    for _ in range(_CHANGED):
+        ops = _changed(rng, source.ops)
+        stays = rng.random() < 0.3 and source.meeting <= len(ops)
+        yield Chain(ops, source.meeting if stays else rng.randrange(len(ops) + 1))
 
 
 def _changed(rng: random.Random, ops: tuple[Op, ...]) -> tuple[Op, ...]:
-    """As it is, with ops that do nothing, two of it swapped, or one replaced."""
+    """With more ops, which do nothing; two of them swapped; or one replaced."""
     share = rng.random()
     at = rng.randrange(len(ops))
-    if share < 0.35:
-        return ops
-    if share < 0.45:
+    if share < 0.2:
         return *ops[:at], *_nothing(rng), *ops[at:]
-    if share < 0.8 and at + 1 < len(ops):
+    if share < 0.7 and at + 1 < len(ops):
         return *ops[:at], ops[at + 1], ops[at], *ops[at + 2 :]
     return *ops[:at], *_any(rng), *ops[at + 1 :]
 
@@ -55,8 +67,13 @@ def _any(rng: random.Random) -> Sequence[Op]:
     """Any op; now and then, several that do nothing."""
     if rng.random() < 0.1:
         return _nothing(rng)
-    kind = rng.choice(list(KINDS))
-    return [Op(kind, rng.randrange(2), KINDS[kind].draw(rng))]
+    return [_op(rng, rng.choice(list(KINDS)))]
+
+
+def _op(rng: random.Random, kind: str, dim: int | None = None) -> Op:
+    """An op of a kind, about any dimension if none is given."""
+    place = rng.randrange(2) if dim is None else dim
+    return Op(kind, place, KINDS[kind].draw(rng))
 
 
 def _nothing(rng: random.Random) -> Sequence[Op]:

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from partir.frontend.load import load
-from partir.fuzz.chains.draw import Chain, chain, changed
+from partir.fuzz.chains.draw import Chain, chain, locals_of
 from partir.fuzz.chains.kinds import Array
 from partir.fuzz.chains.modes import MESH, MODES, Mode, Run, drawn
 from partir.verify import Proof, prove
 
-LOCALS = 4  # device-local programs that are tried for each source
 KINDS_OF_VERDICTS = (
     "right and proved",
     "right and not proved",
@@ -52,10 +51,9 @@ class Verdict:
 def tried(seed: int, mode: str) -> Iterator[Verdict]:
     """All pairs of a seed whose results have the same shape."""
     rng, draws = random.Random(f"{seed} {mode}"), drawn(seed)
-    how, source = MODES[mode], chain(rng)
+    how, source = MODES[mode], chain(seed, rng)
     whole = written(source, how, how.source(draws))
-    for _ in range(LOCALS):
-        local = changed(rng, source)
+    for local in locals_of(rng, source):
         tiles = written(local, how, how.local(draws))
         if tiles.value.shape == whole.value.shape:
             modules = whole.text.module(whole.value), tiles.text.module(tiles.value)
