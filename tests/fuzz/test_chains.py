@@ -11,9 +11,9 @@ import pytest
 
 import partir.fuzz.chains.judge as judge
 from partir.fuzz.chains.__main__ import main
-from partir.fuzz.chains.draw import Chain
-from partir.fuzz.chains.kinds import KINDS, Op
-from partir.fuzz.chains.modes import MODES, Run, drawn
+from partir.fuzz.chains.draw import OpChain
+from partir.fuzz.chains.kinds import KINDS, Link
+from partir.fuzz.chains.modes import MODES, Draft, drawn
 from partir.fuzz.meaning.evaluate import evaluate
 from partir.fuzz.meaning.lockstep import lockstep
 
@@ -48,42 +48,42 @@ def test_numpy_does_what_is_written(kind: str) -> None:
     rng = random.Random(0)
     lines = 0
     for mode in ("sum", "short"):
-        for before in ((), (Op("reduce", 1, ("add",)),)):
-            op = Op(kind, rng.randrange(2), KINDS[kind].draw(rng))
-            lines += _compared(Chain((*before, op), len(before) + 1), mode)
-            lines -= _compared(Chain(before, len(before)), mode)
+        for before in ((), (Link("reduce", 1, ("add",)),)):
+            op = Link(kind, rng.randrange(2), KINDS[kind].draw(rng))
+            lines += _compared(OpChain((*before, op), len(before) + 1), mode)
+            lines -= _compared(OpChain(before, len(before)), mode)
     assert lines > 0, "it fits nowhere"
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_numpy_meets_as_it_is_written(mode: str) -> None:
-    ops = (Op("argument", 1, ("add", 1, "w")), Op("join", 0, (2, True)))
+    ops = (Link("argument", 1, ("add", 1, "w")), Link("join", 0, (2, True)))
     for meeting in range(3):
-        _compared(Chain(ops, meeting), mode)
+        _compared(OpChain(ops, meeting), mode)
 
 
-def _compared(chain: Chain, mode: str) -> int:
+def _compared(chain: OpChain, mode: str) -> int:
     """How many lines were compared with the interpreter."""
     how, draws = MODES[mode], drawn(1)[:1]
     lines = 0
     for begin in (how.source, how.local):
         given = _arguments(begin(draws))
-        run = judge.written(chain, how, begin(draws))
-        text = run.text.module(run.value)
-        made = evaluate(lockstep(text, 2) if run.devices == 2 else text, given)
-        for want, got in zip(run.numbers, made, strict=True):
+        draft = judge.written(chain, how, begin(draws))
+        text = draft.text.module(draft.value)
+        made = evaluate(lockstep(text, 2) if draft.devices == 2 else text, given)
+        for want, got in zip(draft.numbers, made, strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
-        lines += len(run.text.lines)
+        lines += len(draft.text.lines)
     return lines
 
 
-def _arguments(run: Run) -> list[np.ndarray]:
+def _arguments(draft: Draft) -> list[np.ndarray]:
     """Numbers of a chain's arguments, by argument, then by device."""
-    copies = list(zip(run.numbers, run.given, strict=True))
+    copies = list(zip(draft.numbers, draft.given, strict=True))
     return [
         np.reshape(
             x if one.name == "x" else getattr(given, one.name), one.shape
         ).astype("int32" if one.dtype == "i32" else "float32")
-        for one in run.text.arguments
+        for one in draft.text.arguments
         for x, given in copies
     ]

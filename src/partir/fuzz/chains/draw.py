@@ -13,15 +13,15 @@ from typing import NamedTuple
 import partir.fuzz.chains.elementwise
 import partir.fuzz.chains.movement
 import partir.fuzz.chains.reductions  # noqa: F401  (kinds register themselves)
-from partir.fuzz.chains.kinds import KINDS, Op
+from partir.fuzz.chains.kinds import KINDS, Link
 
 _CHANGED = 3  # device-local programs whose ops are changed
 
 
-class Chain(NamedTuple):
+class OpChain(NamedTuple):
     """Ops, and before which of them devices meet."""
 
-    ops: tuple[Op, ...]
+    ops: tuple[Link, ...]
     meeting: int
 
     def __str__(self) -> str:
@@ -29,8 +29,8 @@ class Chain(NamedTuple):
         return " ".join([*names[: self.meeting], "|", *names[self.meeting :]])
 
 
-def chain(seed: int, rng: random.Random) -> Chain:
-    """The chain of a seed; its pair of ops is mostly about one dimension."""
+def chain(seed: int, rng: random.Random) -> OpChain:
+    """The chain of a seed; ops of its pair are mostly about the same dimension."""
     kinds = list(KINDS)
     first = kinds[seed % len(kinds)]
     second = kinds[(2 * seed + seed // len(kinds)) % len(kinds)]
@@ -39,20 +39,22 @@ def chain(seed: int, rng: random.Random) -> Chain:
     before = _any(rng) if rng.random() < 0.4 else []
     after = [op for _ in range(rng.randrange(3)) for op in _any(rng)]
     ops = (*before, *pair, *after)
-    return Chain(ops, rng.randrange(len(ops) + 1))
+    ends = [len(before), len(before) + len(pair)]
+    # Right before the pair or right after it: on some devices, all of it moves past.
+    return OpChain(ops, rng.choice([*ends, *ends, rng.randrange(len(ops) + 1)]))
 
 
-def locals_of(rng: random.Random, source: Chain) -> Iterator[Chain]:
+def locals_of(rng: random.Random, source: OpChain) -> Iterator[OpChain]:
     """Devices meet at any place of the chain; then, of some that are changed."""
     for meeting in range(len(source.ops) + 1):
         yield source._replace(meeting=meeting)
     for _ in range(_CHANGED):
         ops = _changed(rng, source.ops)
         stays = rng.random() < 0.3 and source.meeting <= len(ops)
-        yield Chain(ops, source.meeting if stays else rng.randrange(len(ops) + 1))
+        yield OpChain(ops, source.meeting if stays else rng.randrange(len(ops) + 1))
 
 
-def _changed(rng: random.Random, ops: tuple[Op, ...]) -> tuple[Op, ...]:
+def _changed(rng: random.Random, ops: tuple[Link, ...]) -> tuple[Link, ...]:
     """With more ops, which do nothing; two of them swapped; or one replaced."""
     share = rng.random()
     at = rng.randrange(len(ops))
@@ -63,29 +65,29 @@ def _changed(rng: random.Random, ops: tuple[Op, ...]) -> tuple[Op, ...]:
     return *ops[:at], *_any(rng), *ops[at + 1 :]
 
 
-def _any(rng: random.Random) -> Sequence[Op]:
+def _any(rng: random.Random) -> Sequence[Link]:
     """Any op; now and then, several that do nothing."""
     if rng.random() < 0.1:
         return _nothing(rng)
     return [_op(rng, rng.choice(list(KINDS)))]
 
 
-def _op(rng: random.Random, kind: str, dim: int | None = None) -> Op:
+def _op(rng: random.Random, kind: str, dim: int | None = None) -> Link:
     """An op of a kind, about any dimension if none is given."""
     place = rng.randrange(2) if dim is None else dim
-    return Op(kind, place, KINDS[kind].draw(rng))
+    return Link(kind, place, KINDS[kind].draw(rng))
 
 
-def _nothing(rng: random.Random) -> Sequence[Op]:
+def _nothing(rng: random.Random) -> Sequence[Link]:
     """Ops that together leave a tensor as it was, which a proof may have to see."""
     dim, first = rng.randrange(2), rng.random() < 0.5
     number = rng.choice([0.0, 7.0])
     edges = (2, 0) if first else (0, 2)
     found = [
-        [Op("pad", dim, (1, 1, number)), Op("slice", dim, (1, 1))],
-        [Op("join", dim, (2, first)), Op("slice", dim, edges)],
-        [Op("repeat", dim, ("maximum", 2))],
-        [Op("reverse", dim), Op("reverse", dim)],
-        [Op("transpose", dim), Op("transpose", dim)],
+        [Link("pad", dim, (1, 1, number)), Link("slice", dim, (1, 1))],
+        [Link("join", dim, (2, first)), Link("slice", dim, edges)],
+        [Link("repeat", dim, ("maximum", 2))],
+        [Link("reverse", dim), Link("reverse", dim)],
+        [Link("transpose", dim), Link("transpose", dim)],
     ]
     return rng.choice(found)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from partir.frontend.load import load
-from partir.fuzz.chains.draw import Chain, chain, locals_of
+from partir.fuzz.chains.draw import OpChain, chain, locals_of
 from partir.fuzz.chains.kinds import Array
-from partir.fuzz.chains.modes import MESH, MODES, Mode, Run, drawn
+from partir.fuzz.chains.modes import MESH, MODES, Draft, Mode, drawn
 from partir.verify import Proof, prove
 
 KINDS_OF_VERDICTS = (
@@ -31,8 +31,8 @@ class Verdict:
 
     seed: int
     mode: str
-    source: Chain
-    local: Chain
+    source: OpChain
+    local: OpChain
     modules: tuple[str, str]
     judged: str
     said: str
@@ -61,26 +61,26 @@ def tried(seed: int, mode: str) -> Iterator[Verdict]:
             yield Verdict(seed, mode, source, local, modules, judged, said)
 
 
-def written(chain: Chain, mode: Mode, run: Run) -> Run:
+def written(chain: OpChain, mode: Mode, draft: Draft) -> Draft:
     """A whole chain, from where it begins."""
     for number, op in enumerate(chain.ops):
         if number == chain.meeting:
-            mode.meet(run)
-        spot = op.spot(len(run.value.shape), run.lead)
-        made = op.write(run.text, spot, run.value)
+            mode.meet(draft)
+        spot = op.spot(len(draft.value.shape), draft.lead)
+        made = op.write(draft.text, spot, draft.value)
         if made is None:
             continue
-        run.value = made
-        pairs = zip(run.given, run.numbers, strict=True)
-        run.numbers = [op.compute(given, spot, x) for given, x in pairs]
-        if run.numbers[0].shape != made.shape:
+        draft.value = made
+        pairs = zip(draft.given, draft.numbers, strict=True)
+        draft.numbers = [op.compute(given, spot, x) for given, x in pairs]
+        if draft.numbers[0].shape != made.shape:
             raise AssertionError(f"{op} is written and computed in two ways")
     if chain.meeting == len(chain.ops):
-        mode.meet(run)
-    return run
+        mode.meet(draft)
+    return draft
 
 
-def agree(source: Run, local: Run) -> bool:
+def agree(source: Draft, local: Draft) -> bool:
     """Whether all devices have the source's numbers, in every draw."""
     expected = [x for x in source.numbers for _ in range(local.devices)]
     return _close(expected, local.numbers)

@@ -56,7 +56,7 @@ def drawn(seed: int) -> list[Drawn]:
 
 
 @dataclass
-class Run:
+class Draft:
     """A chain as far as it is written, with its numbers.
 
     Attributes:
@@ -81,17 +81,17 @@ class Mode(Protocol):
 
     tilings: Tilings
 
-    def source(self, draws: Sequence[Drawn]) -> Run:
+    def source(self, draws: Sequence[Drawn]) -> Draft:
         """Where the chain of the source begins."""
 
-    def local(self, draws: Sequence[Drawn]) -> Run:
+    def local(self, draws: Sequence[Drawn]) -> Draft:
         """Where the chain of each device begins."""
 
-    def meet(self, run: Run) -> None:
+    def meet(self, draft: Draft) -> None:
         """Both devices have the same from here on."""
 
 
-class Reduced:
+class ReducedTerms:
     """Devices have terms of a sum, or of a maximum."""
 
     tilings: Tilings = ((("B",), (), ()), (("B",), ()), *_WHOLE)
@@ -99,32 +99,34 @@ class Reduced:
     def __init__(self, kind: str) -> None:
         self.kind = kind
 
-    def source(self, draws: Sequence[Drawn]) -> Run:
+    def source(self, draws: Sequence[Drawn]) -> Draft:
         """Terms along a dimension in front."""
         text = Writer(*_terms(2))
         numbers, given = [one.x for one in draws], [one.given for one in draws]
-        return Run(text, text.named["x"], numbers, given, devices=1, lead=1)
+        return Draft(text, text.named["x"], numbers, given, devices=1, lead=1)
 
-    def local(self, draws: Sequence[Drawn]) -> Run:
+    def local(self, draws: Sequence[Drawn]) -> Draft:
         """One term, without that dimension."""
         text = Writer(*_terms(1))
         x, p = (text.op("reshape", [one], one.shape[1:]) for one in _terms(1)[:2])
         text.named["p"] = p
         numbers = [term for one in draws for term in one.x]
         given = [one.given._replace(p=p) for one in draws for p in one.given.p]
-        return Run(text, x, numbers, given, devices=2)
+        return Draft(text, x, numbers, given, devices=2)
 
-    def meet(self, run: Run) -> None:
+    def meet(self, draft: Draft) -> None:
         """The sum or maximum of all terms; what each device has alone is gone."""
-        del run.text.named["p"]
-        if run.devices == 1:
-            run.value = run.text.reduce(self.kind, run.value, 0)
-            run.numbers = [COMBINED[self.kind].reduce(x, axis=0) for x in run.numbers]
+        del draft.text.named["p"]
+        if draft.devices == 1:
+            draft.value = draft.text.reduce(self.kind, draft.value, 0)
+            draft.numbers = [
+                COMBINED[self.kind].reduce(x, axis=0) for x in draft.numbers
+            ]
         else:
-            run.value = run.text.all_reduce(self.kind, run.value)
-            found = [COMBINED[self.kind](*terms) for terms in run.together()]
-            run.numbers = [x for x in found for _ in range(2)]
-        run.lead = 0
+            draft.value = draft.text.all_reduce(self.kind, draft.value)
+            found = [COMBINED[self.kind](*terms) for terms in draft.together()]
+            draft.numbers = [x for x in found for _ in range(2)]
+        draft.lead = 0
 
 
 def _terms(count: int) -> tuple[Tensor, ...]:
@@ -132,7 +134,7 @@ def _terms(count: int) -> tuple[Tensor, ...]:
     return x, Tensor("p", (count, ROOM)), *_COMMON
 
 
-class Gathered:
+class GatheredRows:
     """Devices have tiles of the rows."""
 
     tilings: Tilings = ((("B",), ()), *_WHOLE)
@@ -140,39 +142,40 @@ class Gathered:
     def __init__(self, rows: int) -> None:
         self.missing = 2 * _ROWS - rows
 
-    def source(self, draws: Sequence[Drawn]) -> Run:
+    def source(self, draws: Sequence[Drawn]) -> Draft:
         """All rows, without those that the last tile is short of."""
         rows = 2 * _ROWS - self.missing
         numbers = [one.x.reshape(-1, _COLUMNS)[:rows] for one in draws]
-        return self._run(rows, numbers, [one.given for one in draws], 1)
+        return self._draft(rows, numbers, [one.given for one in draws], 1)
 
-    def local(self, draws: Sequence[Drawn]) -> Run:
+    def local(self, draws: Sequence[Drawn]) -> Draft:
         """A tile, in which rows that are missing may hold anything."""
         numbers = [tile.copy() for one in draws for tile in one.x]
         for tile in numbers[1::2]:
             tile[_ROWS - self.missing :] = np.nan
-        return self._run(_ROWS, numbers, [one.given for one in draws for _ in "12"], 2)
+        given = [one.given for one in draws for _ in range(2)]
+        return self._draft(_ROWS, numbers, given, 2)
 
-    def _run(
+    def _draft(
         self, rows: int, numbers: list[Array], given: list[Given], devices: int
-    ) -> Run:
+    ) -> Draft:
         text = Writer(Tensor("x", (rows, _COLUMNS)), *_COMMON)
-        return Run(text, text.named["x"], numbers, given, devices)
+        return Draft(text, text.named["x"], numbers, given, devices)
 
-    def meet(self, run: Run) -> None:
+    def meet(self, draft: Draft) -> None:
         """The rows of both devices; the source has them already."""
-        if run.devices == 1:
+        if draft.devices == 1:
             return
-        whole = run.text.all_gather(run.value)
+        whole = draft.text.all_gather(draft.value)
         rows = whole.shape[0] - self.missing
-        run.value = run.text.slice(whole, 0, 0, rows) if self.missing else whole
-        found = [np.concatenate(tiles)[:rows] for tiles in run.together()]
-        run.numbers = [x for x in found for _ in range(2)]
+        draft.value = draft.text.slice(whole, 0, 0, rows) if self.missing else whole
+        found = [np.concatenate(tiles)[:rows] for tiles in draft.together()]
+        draft.numbers = [x for x in found for _ in range(2)]
 
 
 MODES: dict[str, Mode] = {
-    "sum": Reduced("add"),
-    "max": Reduced("maximum"),
-    "gather": Gathered(8),
-    "short": Gathered(7),
+    "sum": ReducedTerms("add"),
+    "max": ReducedTerms("maximum"),
+    "gather": GatheredRows(8),
+    "short": GatheredRows(7),
 }
