@@ -12,8 +12,8 @@ import pytest
 import partir.fuzz.chains.judge as judge
 from partir.fuzz.chains.__main__ import main
 from partir.fuzz.chains.draw import OpChain
-from partir.fuzz.chains.kinds import KINDS, Link
-from partir.fuzz.chains.modes import MODES, Draft, drawn
+from partir.fuzz.chains.kinds import KINDS, ChainOp
+from partir.fuzz.chains.modes import MODES, ChainDraft, drawn
 from partir.fuzz.meaning.evaluate import evaluate
 from partir.fuzz.meaning.lockstep import lockstep
 
@@ -48,8 +48,8 @@ def test_numpy_does_what_is_written(kind: str) -> None:
     rng = random.Random(0)
     lines = 0
     for mode in ("sum", "short"):
-        for before in ((), (Link("reduce", 1, ("add",)),)):
-            op = Link(kind, rng.randrange(2), KINDS[kind].draw(rng))
+        for before in ((), (ChainOp("reduce", 1, ("add",)),)):
+            op = ChainOp(kind, rng.randrange(2), KINDS[kind].draw(rng))
             lines += _compared(OpChain((*before, op), len(before) + 1), mode)
             lines -= _compared(OpChain(before, len(before)), mode)
     assert lines > 0, "it fits nowhere"
@@ -57,7 +57,7 @@ def test_numpy_does_what_is_written(kind: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_numpy_meets_as_it_is_written(mode: str) -> None:
-    ops = (Link("argument", 1, ("add", 1, "w")), Link("join", 0, (2, True)))
+    ops = (ChainOp("argument", 1, ("add", 1, "w")), ChainOp("join", 0, (2, True)))
     for meeting in range(3):
         _compared(OpChain(ops, meeting), mode)
 
@@ -77,7 +77,7 @@ def _compared(chain: OpChain, mode: str) -> int:
     return lines
 
 
-def _arguments(draft: Draft) -> list[np.ndarray]:
+def _arguments(draft: ChainDraft) -> list[np.ndarray]:
     """Numbers of a chain's arguments, by argument, then by device."""
     copies = list(zip(draft.numbers, draft.given, strict=True))
     return [

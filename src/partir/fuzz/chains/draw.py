@@ -13,7 +13,7 @@ from typing import NamedTuple
 import partir.fuzz.chains.elementwise
 import partir.fuzz.chains.movement
 import partir.fuzz.chains.reductions  # noqa: F401  (kinds register themselves)
-from partir.fuzz.chains.kinds import KINDS, Link
+from partir.fuzz.chains.kinds import KINDS, ChainOp
 
 _CHANGED = 3  # device-local programs whose ops are changed
 
@@ -21,7 +21,7 @@ _CHANGED = 3  # device-local programs whose ops are changed
 class OpChain(NamedTuple):
     """Ops, and before which of them devices meet."""
 
-    ops: tuple[Link, ...]
+    ops: tuple[ChainOp, ...]
     meeting: int
 
     def __str__(self) -> str:
@@ -54,7 +54,7 @@ def locals_of(rng: random.Random, source: OpChain) -> Iterator[OpChain]:
         yield OpChain(ops, source.meeting if stays else rng.randrange(len(ops) + 1))
 
 
-def _changed(rng: random.Random, ops: tuple[Link, ...]) -> tuple[Link, ...]:
+def _changed(rng: random.Random, ops: tuple[ChainOp, ...]) -> tuple[ChainOp, ...]:
     """With more ops, which do nothing; two of them swapped; or one replaced."""
     share = rng.random()
     at = rng.randrange(len(ops))
@@ -65,29 +65,29 @@ def _changed(rng: random.Random, ops: tuple[Link, ...]) -> tuple[Link, ...]:
     return *ops[:at], *_any(rng), *ops[at + 1 :]
 
 
-def _any(rng: random.Random) -> Sequence[Link]:
+def _any(rng: random.Random) -> Sequence[ChainOp]:
     """Any op; now and then, several that do nothing."""
     if rng.random() < 0.1:
         return _nothing(rng)
     return [_op(rng, rng.choice(list(KINDS)))]
 
 
-def _op(rng: random.Random, kind: str, dim: int | None = None) -> Link:
+def _op(rng: random.Random, kind: str, dim: int | None = None) -> ChainOp:
     """An op of a kind, about any dimension if none is given."""
     place = rng.randrange(2) if dim is None else dim
-    return Link(kind, place, KINDS[kind].draw(rng))
+    return ChainOp(kind, place, KINDS[kind].draw(rng))
 
 
-def _nothing(rng: random.Random) -> Sequence[Link]:
+def _nothing(rng: random.Random) -> Sequence[ChainOp]:
     """Ops that together leave a tensor as it was, which a proof may have to see."""
     dim, first = rng.randrange(2), rng.random() < 0.5
     number = rng.choice([0.0, 7.0])
     edges = (2, 0) if first else (0, 2)
     found = [
-        [Link("pad", dim, (1, 1, number)), Link("slice", dim, (1, 1))],
-        [Link("join", dim, (2, first)), Link("slice", dim, edges)],
-        [Link("repeat", dim, ("maximum", 2))],
-        [Link("reverse", dim), Link("reverse", dim)],
-        [Link("transpose", dim), Link("transpose", dim)],
+        [ChainOp("pad", dim, (1, 1, number)), ChainOp("slice", dim, (1, 1))],
+        [ChainOp("join", dim, (2, first)), ChainOp("slice", dim, edges)],
+        [ChainOp("repeat", dim, ("maximum", 2))],
+        [ChainOp("reverse", dim), ChainOp("reverse", dim)],
+        [ChainOp("transpose", dim), ChainOp("transpose", dim)],
     ]
     return rng.choice(found)

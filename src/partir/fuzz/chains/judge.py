@@ -11,7 +11,7 @@ import numpy as np
 from partir.frontend.load import load
 from partir.fuzz.chains.draw import OpChain, chain, locals_of
 from partir.fuzz.chains.kinds import Array
-from partir.fuzz.chains.modes import MESH, MODES, Draft, Mode, drawn
+from partir.fuzz.chains.modes import MESH, MODES, ChainDraft, Mode, drawn
 from partir.verify import Proof, prove
 
 KINDS_OF_VERDICTS = (
@@ -61,7 +61,7 @@ def tried(seed: int, mode: str) -> Iterator[Verdict]:
             yield Verdict(seed, mode, source, local, modules, judged, said)
 
 
-def written(chain: OpChain, mode: Mode, draft: Draft) -> Draft:
+def written(chain: OpChain, mode: Mode, draft: ChainDraft) -> ChainDraft:
     """A whole chain, from where it begins."""
     for number, op in enumerate(chain.ops):
         if number == chain.meeting:
@@ -80,7 +80,7 @@ def written(chain: OpChain, mode: Mode, draft: Draft) -> Draft:
     return draft
 
 
-def agree(source: Draft, local: Draft) -> bool:
+def agree(source: ChainDraft, local: ChainDraft) -> bool:
     """Whether all devices have the source's numbers, in every draw."""
     expected = [x for x in source.numbers for _ in range(local.devices)]
     return _close(expected, local.numbers)

@@ -96,7 +96,7 @@ def register(
     KINDS[name] = Kind(draw, written, computed)
 
 
-class Link(NamedTuple):
+class ChainOp(NamedTuple):
     """A step of a chain: its kind, the dimension that it is about, its options."""
 
     kind: str

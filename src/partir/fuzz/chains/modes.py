@@ -56,7 +56,7 @@ def drawn(seed: int) -> list[Drawn]:
 
 
 @dataclass
-class Draft:
+class ChainDraft:
     """A chain as far as it is written, with its numbers.
 
     Attributes:
@@ -81,13 +81,13 @@ class Mode(Protocol):
 
     tilings: Tilings
 
-    def source(self, draws: Sequence[Drawn]) -> Draft:
+    def source(self, draws: Sequence[Drawn]) -> ChainDraft:
         """Where the chain of the source begins."""
 
-    def local(self, draws: Sequence[Drawn]) -> Draft:
+    def local(self, draws: Sequence[Drawn]) -> ChainDraft:
         """Where the chain of each device begins."""
 
-    def meet(self, draft: Draft) -> None:
+    def meet(self, draft: ChainDraft) -> None:
         """Both devices have the same from here on."""
 
 
@@ -99,22 +99,22 @@ class ReducedTerms:
     def __init__(self, kind: str) -> None:
         self.kind = kind
 
-    def source(self, draws: Sequence[Drawn]) -> Draft:
+    def source(self, draws: Sequence[Drawn]) -> ChainDraft:
         """Terms along a dimension in front."""
         text = Writer(*_terms(2))
         numbers, given = [one.x for one in draws], [one.given for one in draws]
-        return Draft(text, text.named["x"], numbers, given, devices=1, lead=1)
+        return ChainDraft(text, text.named["x"], numbers, given, devices=1, lead=1)
 
-    def local(self, draws: Sequence[Drawn]) -> Draft:
+    def local(self, draws: Sequence[Drawn]) -> ChainDraft:
         """One term, without that dimension."""
         text = Writer(*_terms(1))
         x, p = (text.op("reshape", [one], one.shape[1:]) for one in _terms(1)[:2])
         text.named["p"] = p
         numbers = [term for one in draws for term in one.x]
         given = [one.given._replace(p=p) for one in draws for p in one.given.p]
-        return Draft(text, x, numbers, given, devices=2)
+        return ChainDraft(text, x, numbers, given, devices=2)
 
-    def meet(self, draft: Draft) -> None:
+    def meet(self, draft: ChainDraft) -> None:
         """The sum or maximum of all terms; what each device has alone is gone."""
         del draft.text.named["p"]
         if draft.devices == 1:
@@ -142,13 +142,13 @@ class GatheredRows:
     def __init__(self, rows: int) -> None:
         self.missing = 2 * _ROWS - rows
 
-    def source(self, draws: Sequence[Drawn]) -> Draft:
+    def source(self, draws: Sequence[Drawn]) -> ChainDraft:
         """All rows, without those that the last tile is short of."""
         rows = 2 * _ROWS - self.missing
         numbers = [one.x.reshape(-1, _COLUMNS)[:rows] for one in draws]
         return self._draft(rows, numbers, [one.given for one in draws], 1)
 
-    def local(self, draws: Sequence[Drawn]) -> Draft:
+    def local(self, draws: Sequence[Drawn]) -> ChainDraft:
         """A tile, in which rows that are missing may hold anything."""
         numbers = [tile.copy() for one in draws for tile in one.x]
         for tile in numbers[1::2]:
@@ -158,11 +158,11 @@ class GatheredRows:
 
     def _draft(
         self, rows: int, numbers: list[Array], given: list[Given], devices: int
-    ) -> Draft:
+    ) -> ChainDraft:
         text = Writer(Tensor("x", (rows, _COLUMNS)), *_COMMON)
-        return Draft(text, text.named["x"], numbers, given, devices)
+        return ChainDraft(text, text.named["x"], numbers, given, devices)
 
-    def meet(self, draft: Draft) -> None:
+    def meet(self, draft: ChainDraft) -> None:
         """The rows of both devices; the source has them already."""
         if draft.devices == 1:
             return
