@@ -47,7 +47,7 @@ from partir.verify.repetition import (
     starts_reduction,
     times,
 )
-from partir.verify.rows import BAG, GARBAGE, OPEN, Rows
+from partir.verify.rows import BAG, DROPPED, GARBAGE, OPEN, Rows
 from partir.verify.terms import (
     FREE,
     ClassTerm,
@@ -376,7 +376,8 @@ def _push(classes: Classes, term: ClassTerm, what: Reduction) -> Made | None:
 
 def _is_of_some(what: Reduction) -> bool:
     """Whether a reduction is of one element at least, wherever it is."""
-    return not what.rows and all(what.sizes[v] >= 1 for v in what.used)
+    counted = {v: (rows != DROPPED).any(-1).all() for v, rows in what.rows.items()}
+    return all(counted[v] if v in counted else what.sizes[v] >= 1 for v in what.used)
 
 
 def _inner(
