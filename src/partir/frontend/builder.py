@@ -26,7 +26,7 @@ from partir.ir.core import (
     Tag,
     Tie,
 )
-from partir.ir.filled import CONSTANT, filled, literal_of
+from partir.ir.filled import CONSTANT, literal_of
 from partir.ir.garbage import collection_paused
 from partir.ir.source import Location
 from partir.ir.types import TensorType
@@ -49,9 +49,6 @@ _CONES = _CHEAP | {CONSTANT, "stablehlo.iota", "stablehlo.broadcast_in_dim"}
 _BY_HAND = frozenset(
     f"stablehlo.{name}" for name in ("gather", "optimization_barrier", "scatter")
 )
-
-# Of one number everywhere, these make one number everywhere.
-_REPEATS = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.reshape"})
 
 # Not cheap, or too large for a cone: what may make counts of counts.
 _COUNTED = frozenset(
@@ -166,21 +163,11 @@ class Builder:
         size: int,
     ) -> int:
         (type_,) = signature.results
-        if signature.kind in _REPEATS and self._is_filled(operands[0], type_):
-            signature = filled(type_, self.splats[operands[0]])
-            operands, size = (), 1
         value = self.value(type_)
         self._cones[value] = _Cone(signature, operands, location, size)
         self._note_splat(signature, operands, value)
         self._counts.note(signature, operands, value)
         return value
-
-    def _is_filled(self, value: int, made: TensorType) -> bool:
-        """Whether a value is one known number, and so is what repeats it."""
-        cone = self._cones.get(value)
-        if 0 in made.shape:
-            return False
-        return cone is not None and not cone.operands and bool(self.splats.get(value))
 
     def _number(self, value: int) -> str | None:
         """The constant that a value is, in MLIR's spelling."""

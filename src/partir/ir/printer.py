@@ -8,18 +8,15 @@ from collections.abc import Iterator, Mapping
 from partir.ir.core import Program, Region
 
 _LONG = 120
-_FILLED = re.compile(r'^(dense<[^\["][^>]*>) : tensor<.*>$')
 
 
 def attrs_text(attrs: Mapping[str, str]) -> str:
-    """Attributes in braces, long ones cut, one number without the type it fills."""
-    parts = [f"{name} = {_shown(text)}" for name, text in sorted(attrs.items())]
+    """Attributes in braces, long ones cut."""
+    parts = [
+        f"{name} = {text if len(text) <= _LONG else text[:_LONG] + '…'}"
+        for name, text in sorted(attrs.items())
+    ]
     return f" {{{', '.join(parts)}}}" if parts else ""
-
-
-def _shown(text: str) -> str:
-    text = _FILLED.sub(r"\1", text)
-    return text if len(text) <= _LONG else text[:_LONG] + "…"
 
 
 class Names:
