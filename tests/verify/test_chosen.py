@@ -58,11 +58,11 @@ CUT = "start_indices = array<i64: 0, {}, 0>, limit_indices = array<i64: 2, {}, 5
         pytest.param(CUT.format(2, 6), CUT.format(1, 5), id="cut off one too early"),
         pytest.param("dense<-0.0", "dense<1.0", id="number behind the edge"),
         pytest.param("dense<0xFF800000>", "dense<0x7F800000>", id="padding"),
-        pytest.param("(%73, %71, %29)", "(%73, %37, %29)", id="gradient unmasked"),
-        pytest.param("(%54, %72)", "(%34, %72)", id="value unmasked"),
+        pytest.param("(%74, %72, %30)", "(%74, %38, %30)", id="gradient unmasked"),
+        pytest.param("(%55, %73)", "(%35, %73)", id="value unmasked"),
         pytest.param("dense<0.0", "dense<1.0", id="starts from one"),
-        pytest.param("(%31, %arg0, %33)", "(%31, %arg0, %32)", id="own row"),
-        pytest.param("(%36, %28)", "(%35, %28)", id="own gradient"),
+        pytest.param("(%32, %arg0, %34)", "(%32, %arg0, %33)", id="own row"),
+        pytest.param("(%37, %29)", "(%36, %29)", id="own gradient"),
     ],
 )
 def test_mistakes_are_found(
