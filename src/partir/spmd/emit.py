@@ -14,7 +14,7 @@ from partir.ir.types import TensorType
 from partir.ir.user_rule import FUNCTION_ID
 from partir.rules.indexing import in_range, takes_a_range
 from partir.rules.joins import join_of
-from partir.rules.local import Ssa, constant, emit_default, spread
+from partir.rules.local import Ssa, constant, emit_default
 from partir.rules.masks import has_garbage, once_operands, without_garbage
 from partir.rules.nest import Nest
 from partir.rules.registry import form_hook
@@ -140,18 +140,10 @@ class TextEmitter:
         return made
 
     def _repeated(self, type_: TensorType, literal: str) -> tuple[Ssa, ...]:
-        """One number everywhere, written where it is first read in a block.
-
-        Alike ones are a third of a large model's ops, and compilers merge them.
-        """
+        """A number, written where it is first read in a block."""
         made = self._written.get((type_, literal))
         if made is None:
-            scalar = type_.with_shape(())
-            if type_ is scalar:
-                made = constant(self, scalar, literal)
-            else:
-                made = spread(self, self._repeated(scalar, literal)[0], type_)
-            self._written[type_, literal] = made
+            made = self._written[type_, literal] = constant(self, type_, literal)
         return (made,)
 
     def _template(self, nest: Nest) -> str | None:
@@ -167,7 +159,7 @@ class TextEmitter:
         special = special or takes_a_range(nest) or bool(nest.joins)
         template = None
         literal = literal_of(signature)
-        if literal and 0 not in nest.result_types[0].shape:
+        if literal and not nest.result_types[0].shape:
             self._numbers[id(nest)] = nest.result_types[0], literal
             template = ""  # none of its own
         elif not special and not any(loop.factor.once for loop in nest.loops):
