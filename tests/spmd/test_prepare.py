@@ -12,7 +12,7 @@ from jax import Array
 import partir
 from partir.spmd.export_policy import PLAIN, XLA_TPU
 from partir.spmd.gathered_results import gather_results
-from partir.spmd.major_scatters import scatter_major_dimensions
+from partir.spmd.major_scatters import order_before_sums, scatter_major_dimensions
 from partir.spmd.prepare import prepared
 from partir.spmd.rewrites import scatter_reduced_slices
 from partir.spmd.sweep import collectives_of
@@ -48,6 +48,14 @@ def test_a_scattered_dimension_does_not_become_a_minor_one() -> None:
     made = case.after(scatter_reduced_slices)
     assert made == ["dot_general", "reduce_scatter 0 M", "transpose"]
     assert case.after(scatter_reduced_slices, scatter_major_dimensions) == made
+
+
+@pytest.mark.identity("moved")
+def test_what_is_made_transposed_is_reduced_in_order() -> None:
+    case = lowered(gradient, X, Y, axes=M2, tactics=[("M", {"x": 0, "y": 0})])
+    assert case.steps == ["dot_general", "all_reduce M", "transpose"]
+    made = case.after(order_before_sums)
+    assert made == ["dot_general", "transpose", "all_reduce M"]
 
 
 def test_a_scatter_that_is_read_twice_stays() -> None:

@@ -29,6 +29,8 @@ class ExportPolicy:
             and with them the wait.
         scatters_major: whether what is scattered is put in order first, if that makes
             the scattered dimension a more major one.
+        sums_ordered: whether what is reduced is put in order first, where it is
+            transposed behind the reduction.
         gathers_results: whether results are made of tiles and gathered, instead of made
             of what was gathered.
         ties_in_loops: whether all gathers in loops are tied, not only repeated ones.
@@ -67,6 +69,7 @@ class ExportPolicy:
     ties_first: bool = True
     reads_through: bool = False
     scatters_major: bool = False
+    sums_ordered: bool = False
     gathers_results: bool = False
     ties_in_loops: bool = False
     sums_in_loops: bool = False
@@ -142,6 +145,7 @@ XLA_TPU = ExportPolicy(
     name="xla_tpu",
     ties_first=False,
     scatters_major=True,
+    sums_ordered=True,
     gathers_results=True,
     orders_products=True,
     orders_in_loops=False,

@@ -13,7 +13,7 @@ from partir.rules.identities import WAITING, cites
 from partir.spmd.export_policy import ExportPolicy
 from partir.spmd.gathered_results import gather_results
 from partir.spmd.loop_sums import sum_inside_loops
-from partir.spmd.major_scatters import scatter_major_dimensions
+from partir.spmd.major_scatters import order_before_sums, scatter_major_dimensions
 from partir.spmd.program import Collective, SpmdOp, SpmdProgram
 from partir.spmd.sweep import Pass, Sweep, collectives_of, run_pass
 from partir.spmd.tie_gathers import gather_key, tie_gathers_in_loops
@@ -47,6 +47,7 @@ def untie_first_gathers(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]
 PREPARATIONS: tuple[tuple[str, bool, Pass], ...] = (
     ("ties_first", False, untie_first_gathers),
     ("scatters_major", True, scatter_major_dimensions),
+    ("sums_ordered", True, order_before_sums),
     ("gathers_results", True, gather_results),
     ("ties_in_loops", True, tie_gathers_in_loops),
     ("sums_in_loops", True, sum_inside_loops),
