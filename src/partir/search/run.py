@@ -196,9 +196,13 @@ def _confirmed(
 ) -> Result:
     """The best of the leaders on the whole program, as many as there is time for."""
     confirmed: Result | None = None
-    leaders = best.leaders()
+    leaders = best.to_confirm()
     near = [one for one in leaders if one[1].score >= leaders[0][1].score * _NEAR]
+    known = set[float]()  # finished, leaders may be one partition
     for path, folded in (path for one in near for path in _finished(problem, *one)):
+        if folded.score in known:
+            continue
+        known.add(folded.score)
         if confirmed is not None and (
             confirmed.outcome.score >= folded.score * _SURE  # the rest won't be better
             or (budget.seconds is not None and not budget.left(0))

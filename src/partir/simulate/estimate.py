@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +13,7 @@ from partir.ir.core import Program
 from partir.ir.garbage import collection_paused
 from partir.mesh import Mesh
 from partir.simulate.bubble import bubble_seconds
+from partir.simulate.carried import carried_by_calls
 from partir.simulate.cost import Cost
 from partir.simulate.device.catalogue import devices
 from partir.simulate.device.lookup import DeviceLike, as_device
@@ -147,12 +148,14 @@ class Estimate:
     @cached_property
     @collection_paused
     def _kernels(self) -> Kernels:
-        program, handed = self.compiled, {}
-        if self._multiplicity is not None:
-            handed = handed_values(program, self._multiplicity)
+        program, handed, times = self.compiled, {}, self._multiplicity
+        if times is not None:
+            handed = handed_values(program, times)
             program = tied_to_handed(program, handed)
         fuser = Fuser(program, self.device.fusion, handed, self._compiled.waits)
-        return self._schedule(fuser.run())
+        block, tied = fuser.run(), times.handed if times else ()
+        carried = carried_by_calls(program.program, block, tied)
+        return self._schedule(replace(block, carried=carried))
 
     # Time
 

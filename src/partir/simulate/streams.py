@@ -132,8 +132,8 @@ def moved_for_nobody(body: Kernels) -> set[int]:
     """Collectives of which no product is made, in this iteration or the next."""
     needed: set[int] = set()
     for _ in range(2):  # what the next one needs, this one must have made
-        pairs = zip(body.arguments, body.results, strict=False)
-        needed |= {made for value, made in pairs if value in needed and made}
+        kept = [made for value, made in body.carried if value in needed]
+        needed.update(made for made in kept if made is not None)
         for kernel in reversed(body.kernels):
             if kernel.matmul or kernel.inner or not needed.isdisjoint(kernel.writes):
                 needed.update(kernel.reads)

@@ -9,7 +9,8 @@ propagation, lowering and the simulator work on it as they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from partir.ir.core import Op, Port, Program, Region, Tie
 from partir.partition.state import State
@@ -51,20 +52,23 @@ class _Builder:
         self.ops: list[Op | None] = []
         self.op_counts: list[int] = []
         self.op_number: dict[int, int] = {}
+        # Else state is what stands in the same place among arguments and results.
+        self.says_state = any(tie.owner is None for tie in program.ties)
 
     def run(self) -> Folded:
         program = self.program
-        ports = [
-            p for p in program.arguments if p.value not in self.plan.representative
-        ]
-        for port in ports:
-            self._new(port.value)
+        positions = self._positions()
+        ports = [program.arguments[n] for n in positions]
+        values = tuple(port.value for port in ports)
+        for value in values:
+            self._new(value)
         for index in self.free:
             for value in program.ops[index].results:
                 self._new(value)
-        body = self._region(program.body, 1)
+        body = self._region(replace(program.body, arguments=values), 1)
         self.handed = self.plan.handed(self.number.keys())
-        results = [p for p in program.results if p.value in self.number]
+        made = self._made()
+        results = [program.results[n] for n in made]
         more = list(self._more_results({p.value for p in results}))
         ties = {**self._ties(), **self._handed_ties()}
         small = Program(
@@ -83,7 +87,34 @@ class _Builder:
             },
             ties=tuple(ties),
         )
-        return self._folded(small, ports, len(results), ties.values())
+        return self._folded(small, positions, made, ties.values())
+
+    def _positions(self) -> list[int]:
+        """Arguments that stay, in the order in which they are first read.
+
+        In what order a caller hands them over makes no difference to a search, if it
+        says what they are.
+        """
+        program, gone = self.program, self.plan.representative
+        never = len(program.ops)
+
+        def first_read(position: int) -> tuple[int, int]:
+            value = program.arguments[position].value
+            reader = min(program.uses.get(value, ()), default=never)
+            if reader == never:
+                return never, position
+            return reader, program.ops[reader].operands.index(value)
+
+        stay = [n for n, p in enumerate(program.arguments) if p.value not in gone]
+        return sorted(stay, key=first_read) if self.says_state else stay
+
+    def _made(self) -> list[int]:
+        """Positions of the results that are still made, in the order of the program."""
+        results, number = self.program.results, self.number
+        stay = [n for n, p in enumerate(results) if p.value in number]
+        if not self.says_state:
+            return stay
+        return sorted(stay, key=lambda n: number[results[n].value])
 
     def unread(self, small: Program) -> set[int]:
         """Ops that are removed although they read what nothing else reads.
@@ -102,10 +133,13 @@ class _Builder:
         }
 
     def _folded(
-        self, small: Program, ports: list[Port], results: int, ties: Iterable[int]
+        self,
+        small: Program,
+        positions: Sequence[int],
+        made: Sequence[int],
+        ties: Iterable[int],
     ) -> Folded:
         plan, number, makers = self.plan, self.op_number, small.producers
-        stays = {port.value for port in ports}
         counts = {self.number[v]: n for v, n in plan.argument_count.items()}
         return Folded(
             source=self.program,
@@ -117,9 +151,9 @@ class _Builder:
                     self.op_counts[makers[p.value]]
                     if p.value in makers
                     else counts.get(p.value, 1)
-                    for p in small.results[:results]
+                    for p in small.results[: len(made)]
                 ],
-                succeeded=self._succeeded(stays),
+                succeeded=self._succeeded(positions, made),
                 spans=[plan.span(index) for index in number],
                 carried={number[i]: plan.carried_counts(i) for i in plan.dropped},
                 handed={self.number[v]: self.number[w] for v, w in self.handed.items()},
@@ -136,9 +170,7 @@ class _Builder:
                 for a, b in plan.twins
                 if a in self.number and b in self.number
             ),
-            argument_positions=tuple(
-                n for n, p in enumerate(self.program.arguments) if p.value in stays
-            ),
+            argument_positions=tuple(positions),
         )
 
     # Ops
@@ -188,22 +220,21 @@ class _Builder:
             if only and value not in known and makers[value] in body:
                 yield Port("", value, len(self.program.types[value].shape))
 
-    def _succeeded(self, stays: set[int]) -> list[int | None]:
+    def _succeeded(
+        self, positions: Sequence[int], made: Sequence[int]
+    ) -> list[int | None]:
         """Positions of the arguments whose places results could take."""
         program, read = self.program, self.plan.read
         given = [p.value for p in program.arguments]
-        place = {v: n for n, v in enumerate(v for v in given if v in stays)}
+        place = {given[position]: n for n, position in enumerate(positions)}
         types = program.types
         pairs = paired(
             [types[v] for v in given],
             [types[p.value] for p in program.results],
             [True] * len(given),
         )
-        return [
-            None if pair is None else place[read(given[pair])]
-            for port, pair in zip(program.results, pairs, strict=True)
-            if port.value in self.number
-        ]
+        taken = [pairs[n] for n in made]
+        return [None if pair is None else place[read(given[pair])] for pair in taken]
 
     # Ties
 
@@ -219,7 +250,7 @@ class _Builder:
             elif tie.owner in self.op_number and removed.isdisjoint(tie.targets):
                 owner = self.op_number[tie.owner]
                 nodes[self._tie(values, len(tie.sources), owner)] = node
-        return nodes
+        return dict(sorted(nodes.items(), key=_by_values))
 
     def _tie(self, values: tuple[int, ...], sources: int, owner: int | None) -> Tie:
         numbers = tuple(self.number[v] for v in values)
@@ -232,3 +263,8 @@ class _Builder:
             self._tie((value, first), 1, None): makers[value]
             for value, first in self.handed.items()
         }
+
+
+def _by_values(tie_and_node: tuple[Tie, int]) -> tuple[tuple[int, ...], ...]:
+    tie, _ = tie_and_node
+    return tie.targets, tie.sources

@@ -23,9 +23,11 @@ class Progress:
 
 
 Listener = Callable[[Progress], None]
-_LEADERS = 6  # to be confirmed on the whole program
+_LEADERS = 6  # to go on from
+_CONFIRMED = 8  # at most, on the whole program
 _ALIKE = 2  # leaders of about the same memory: mostly one partition in other words
 _SAME_MEMORY = 0.01  # relative difference of peaks up to which memory is the same
+_APART = 0.04  # from which on it is another one, not the same with one move more
 
 
 class Best:
@@ -58,7 +60,7 @@ class Best:
         if known is None or len(path) < len(known[0]):
             self._leaders[outcome.score] = (path, outcome)
         if len(self._leaders) > 4 * _LEADERS:
-            kept = self._several(2 * _LEADERS)
+            kept = [*self._several(2 * _LEADERS), *self.to_confirm()]
             self._leaders = {one[1].score: one for one in kept}
 
     def leaders(self) -> list[tuple[Path, Outcome]]:
@@ -69,15 +71,21 @@ class Best:
         """
         return self._several(_LEADERS)
 
-    def _several(self, count: int) -> list[tuple[Path, Outcome]]:
+    def to_confirm(self) -> list[tuple[Path, Outcome]]:
+        """The best few, the best first, that differ in memory."""
+        return self._several(_CONFIRMED, 1, _APART)
+
+    def _several(
+        self, count: int, most_alike: int = _ALIKE, same_memory: float = _SAME_MEMORY
+    ) -> list[tuple[Path, Outcome]]:
         """So many of the best, a few of each memory."""
         chosen: list[tuple[Path, Outcome]] = []
         alike: Counter[int] = Counter()
         for score in sorted(self._leaders, reverse=True):
             path, outcome = self._leaders[score]
-            memory = round(math.log(max(outcome.peak_bytes, 1)) / _SAME_MEMORY)
+            memory = round(math.log(max(outcome.peak_bytes, 1)) / same_memory)
             alike[memory] += 1
-            if alike[memory] <= _ALIKE and len(chosen) < count:
+            if alike[memory] <= most_alike and len(chosen) < count:
                 chosen.append((path, outcome))
         return chosen
 

@@ -219,7 +219,9 @@ class Fuser:
                 for value in op.results:
                     leaves[value] = (value,)
         results = tuple((self._bases(leaves[v]) or (None,))[0] for v in block.results)
-        return Kernels(block.arguments, kernels, results, self._handed(block, leaves))
+        carried = tuple(zip(block.arguments, results, strict=False))  # a loop's
+        handed = self._handed(block, leaves)
+        return Kernels(block.arguments, kernels, results, carried, handed)
 
     def _handed(self, block: Block, leaves: Leaves) -> dict[int, tuple[int, ...]]:
         """What is handed on within a block, in memory."""

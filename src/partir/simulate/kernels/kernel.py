@@ -64,16 +64,20 @@ class Kernels:
     """Kernels of a block, in program order.
 
     `results` are the block's as they lie in memory: a view has the number of the value
-    that it is a view of; what is in no memory (a constant) is None. Of a folded program
-    also: `handed` maps what the first repetition gets to the values in memory that
-    later ones get instead from the one before; `counts` and `spans` are how many
-    repetitions each kernel has, and where they stand in the whole; `terms` are values
-    that later repetitions add up.
+    that it is a view of; what is in no memory (a constant) is None. `carried` are
+    arguments with what takes their place: in a loop's next iteration, or in the next
+    call, where a result is said to.
+
+    Of a folded program also: `handed` maps what the first repetition gets to the values
+    in memory that later ones get instead from the one before; `counts` and `spans` are
+    how many repetitions each kernel has, and where they stand in the whole; `terms` are
+    values that later repetitions add up.
     """
 
     arguments: tuple[int, ...]
     kernels: list[Kernel]
     results: tuple[int | None, ...]
+    carried: tuple[tuple[int, int | None], ...] = ()
     handed: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     counts: Sequence[int] = ()
     spans: Sequence[Span] = ()
