@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import benchmarks.mutants.kinds
+import benchmarks.mutants.moving
 import benchmarks.mutants.placing  # noqa: F401  (kinds register themselves)
 from benchmarks.mutants.edit import KINDS, mutants
 from benchmarks.mutants.numbers import Numbers

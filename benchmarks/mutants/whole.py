@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
-from partir.ir.core import Op, Program, Region, Signature
+from partir.ir.core import Op, Program, Signature
 
 Rewrite = Callable[[Program, random.Random], Program | None]
 WHOLE: dict[str, Rewrite] = {}
@@ -69,15 +69,14 @@ def _stale(program: Program, rng: random.Random) -> Program | None:
     return _with_results(program, made)
 
 
-def _ops(program: Program, *names: str) -> list[int]:
+def ops_of(program: Program, *names: str) -> list[int]:
     """Ops of these kinds in the main block."""
     return [n for n in program.body.ops if program.ops[n].signature.name in names]
 
 
-def _after(program: Program, op: int, made: Op, type_: object) -> Program:
-    """A program with one op more, behind another; readers read its result."""
-    old, new = program.ops[op].results[0], made.results[0]
-    number = len(program.ops)
+def after(program: Program, op: int, made: Op) -> Program:
+    """A program with one op more, behind another, whose readers read its result."""
+    old, new = made.operands[0], made.results[0]
 
     def read(values: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(new if v == old else v for v in values)
@@ -86,22 +85,28 @@ def _after(program: Program, op: int, made: Op, type_: object) -> Program:
         o._replace(operands=read(o.operands)) if n > op else o
         for n, o in enumerate(program.ops)
     ]
+    body = replace(program.body, results=read(program.body.results))
+    return inserted(replace(program, ops=tuple(ops), body=body), op, made)
+
+
+def inserted(program: Program, op: int, made: Op) -> Program:
+    """A program with one op more, behind another."""
     order = list(program.body.ops)
-    order.insert(order.index(op) + 1, number)
-    body = Region(program.body.arguments, tuple(order), read(program.body.results))
-    types = (*program.types, type_)
-    return replace(program, ops=(*ops, made), body=body, types=types)  # type: ignore[arg-type]
+    order.insert(order.index(op) + 1, len(program.ops))
+    body = replace(program.body, ops=tuple(order))
+    types = (*program.types, *made.signature.results)
+    return replace(program, ops=(*program.ops, made), body=body, types=types)
 
 
 @rewrite("collective done once more")
 def _doubled(program: Program, rng: random.Random) -> Program | None:
-    found = _ops(program, "all_reduce", "collective_permute")
+    found = ops_of(program, "all_reduce", "collective_permute")
     if not found:
         return None
     index = rng.choice(found)
     op = program.ops[index]
     made = op._replace(operands=op.results[:1], results=(len(program.types),))
-    return _after(program, index, made, program.types[op.results[0]])
+    return after(program, index, made)
 
 
 @rewrite("scaled twice")
@@ -109,7 +114,7 @@ def _scaled(program: Program, rng: random.Random) -> Program | None:
     """What was multiplied or divided by a number is so again."""
     found = [
         n
-        for n in _ops(program, "multiply", "divide")
+        for n in ops_of(program, "multiply", "divide")
         if (maker := program.producers.get(program.ops[n].operands[1])) is not None
         and program.ops[maker].signature.name in ("constant", "broadcast_in_dim")
     ]
@@ -119,14 +124,14 @@ def _scaled(program: Program, rng: random.Random) -> Program | None:
     op = program.ops[index]
     operands = (op.results[0], op.operands[1])
     made = op._replace(operands=operands, results=(len(program.types),))
-    return _after(program, index, made, program.types[op.results[0]])
+    return after(program, index, made)
 
 
 @rewrite("sum moved past something nonlinear")
 def _moved(program: Program, rng: random.Random) -> Program | None:
     """``f(all_reduce(x))`` becomes ``all_reduce(f(x))``."""
     found = []
-    for index in _ops(program, *_NONLINEAR):
+    for index in ops_of(program, *_NONLINEAR):
         maker = program.producers.get(program.ops[index].operands[0])
         if maker is None or program.ops[maker].signature.name != "all_reduce":
             continue
@@ -143,7 +148,9 @@ def _moved(program: Program, rng: random.Random) -> Program | None:
 
 @rewrite("branches swapped")
 def _branches(program: Program, rng: random.Random) -> Program | None:
-    found = [n for n in _ops(program, "case", "if") if len(program.ops[n].regions) > 1]
+    found = [
+        n for n in ops_of(program, "case", "if") if len(program.ops[n].regions) > 1
+    ]
     if not found:
         return None
     index = rng.choice(found)
@@ -158,7 +165,7 @@ def _branches(program: Program, rng: random.Random) -> Program | None:
 def _inits(program: Program, rng: random.Random) -> Program | None:
     found = [
         (n, pair)
-        for n in _ops(program, "while")
+        for n in ops_of(program, "while")
         for pair in _pairs(program, program.ops[n].operands)
     ]
     if not found:
@@ -176,7 +183,7 @@ def _inits(program: Program, rng: random.Random) -> Program | None:
 def _turns(program: Program, rng: random.Random) -> Program | None:
     found = [
         inner
-        for n in _ops(program, "while")
+        for n in ops_of(program, "while")
         for inner in program.ops[n].regions[0].ops
         if program.ops[inner].signature.name == "compare"
     ]

@@ -11,6 +11,7 @@ import pytest
 from jax import lax
 
 import benchmarks.mutants.kinds
+import benchmarks.mutants.moving
 import benchmarks.mutants.placing  # noqa: F401  (kinds register themselves)
 import partir
 from benchmarks.mutants.__main__ import mistakes, verdict_of
