@@ -79,11 +79,17 @@ def row_read(x: jax.Array, at: jax.Array) -> jax.Array:
     return jnp.sin(lax.dynamic_slice(x, (at, 0), (1, 2)))
 
 
+def interleaved(x: jax.Array) -> jax.Array:
+    """Pairs that are turned, as rotary embeddings turn them."""
+    return jnp.stack([-x[:, 1::2], x[:, 0::2]], -1).reshape(x.shape)
+
+
 def of_nothing(x: jax.Array) -> jax.Array:
     return x + jnp.sum(x[:, :0], 1, keepdims=True)
 
 
 CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, int]]] = {
+    "interleaved": (interleaved, (shape(2, 16),), {"x": 1}),
     "skewed": (skewed, (shape(8, 4),), {"x": 0}),
     "stretched": (stretched, (shape(16, 2),), {"x": 0}),
     "rolled in blocks": (rolled_in_blocks, (shape(16, 2),), {"x": 0}),

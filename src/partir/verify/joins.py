@@ -108,17 +108,27 @@ def joined(
         found = _of_several(machine, apart, which, used, dim, shape)
     except Unreadable as error:
         found = error
-    known = not isinstance(found, Unreadable) and _in_source(classes, found)
-    if not known and classes.source is not None:
-        with contextlib.suppress(Unreadable):
-            return _of_one_after_all(machine, pieces, which, values, dim, shape)
+    if classes.source is None or _in_source(classes, found):
+        return _readable(found)
+    with contextlib.suppress(Unreadable):
+        return _of_one_after_all(machine, pieces, which, values, dim, shape)
+    with contextlib.suppress(Unreadable):
+        forgetting = _of_several(machine, apart, which, used, dim, shape, forgets=True)
+        if _in_source(classes, forgetting):
+            return forgetting
+    return _readable(found)
+
+
+def _readable(found: View | Unreadable) -> View:
     if isinstance(found, Unreadable):
         raise found
     return found
 
 
-def _in_source(classes: Classes, view: View) -> bool:
+def _in_source(classes: Classes, view: View | Unreadable) -> bool:
     """Whether the source has these rows among those of several classes."""
+    if isinstance(view, Unreadable):
+        return False
     return classes.in_source(view.node) and all(
         classes.rows.in_source(table.rows) for _, table in view.layout.tables
     )
@@ -359,8 +369,12 @@ def _of_several(
     used: Sequence[int],
     dim: int | None,
     shape: Sequence[int],
+    forgets: bool = False,
 ) -> View:
-    """Rows of different classes: in what order these come does not matter."""
+    """Rows of different classes: in what order these come does not matter.
+
+    Of rows that differ along another dimension nothing is known, if it `forgets` them.
+    """
     used = sorted(used, key=lambda number: _first_class(machine, pieces[number].view))
     chosen = [pieces[n] for n in used]
     of_class = [_along(machine, piece.view, dim) for piece in chosen]
@@ -382,7 +396,7 @@ def _of_several(
     for part in parts:
         rows = machine.classes.rows.tuples(part.columns[:, 0])
         if len(part.mentions) > 1 and (rows >= FIRST_MADE).any():
-            if machine.classes.source is None:
+            if not forgets:
                 raise Unreadable("values side by side whose other rows differ")
             rows = np.where(rows >= FIRST_MADE, GARBAGE, rows)
         if (part.columns < GARBAGE).any():  # there is no row of one value to say so
