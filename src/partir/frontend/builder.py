@@ -10,7 +10,7 @@ size counts what it reads twice twice, so copies stay small.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from partir.frontend.batched_lookups import Counts
 from partir.frontend.branches import taken_branch
@@ -57,8 +57,7 @@ _COUNTED = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Cone:
+class _Cone(NamedTuple):
     """An op kept back: what to emit, and how many ops a copy takes."""
 
     signature: Signature
@@ -218,11 +217,13 @@ class Builder:
         regions: tuple[Region, ...] = (),
         index: int | None = None,
     ) -> tuple[int, ...]:
-        results = tuple([self.value(t) for t in signature.results])
-        op = Op(signature, operands, results, location, regions)
+        types = self.types
+        first = len(types)
+        types.extend(signature.results)
+        results = tuple(range(first, len(types)))
         if index is None:
             index = self._reserve()
-        self.ops[index] = op
+        self.ops[index] = Op(signature, operands, results, location, regions)
         self._blocks[-1].append(index)
         return results
 

@@ -29,6 +29,8 @@ MANUAL = "sdy.manual_computation"  # a shard_map: a local region
 _LAYOUTS = frozenset({"sdy.sharding", "mhlo.sharding"})
 
 Attributes = tuple[tuple[str, str], ...]
+# An op of a closed region: kind, attributes, operands, results, regions of its own.
+_Inner = tuple[str, Attributes, tuple[int, ...], tuple[int, ...], tuple[Lambda, ...]]
 
 _OPAQUE = ("!", "tuple<")  # types that are passed on as they are
 
@@ -45,6 +47,7 @@ class Reader:
         self.locations = Locations(borrowed)
         self._types: dict[Any, TensorType] = {}
         self._attrs: dict[Any, str] = {}
+        self._lambdas: dict[Any, Lambda] = {}
 
     # Types, attributes
 
@@ -61,22 +64,27 @@ class Reader:
 
     def attribute_pairs(self, op: Any) -> Attributes:
         """The same, each with its name."""
-        attributes, known = op.attributes, self._attrs
-        if not len(attributes):
-            return ()
+        try:
+            attributes = op.attributes.items()
+        except TypeError:  # the bindings can't read a complex constant
+            return self._pairs_one_by_one(op)
+        found, known = [], self._attrs
+        for name, attr in attributes:
+            if name not in _LAYOUTS:
+                text = known.get(attr)
+                if text is None:
+                    text = known[attr] = _spelled(attr)
+                found.append((name, text))
+        return tuple(found)
+
+    def _pairs_one_by_one(self, op: Any) -> Attributes:
         found = []
-        for name in attributes:
-            if name in _LAYOUTS:
-                continue
-            try:
-                attr = attributes[name]
-            except TypeError:  # the bindings can't read a complex constant
-                found.append((name, _attribute_text(op, name)))
-                continue
-            text = known.get(attr)
-            if text is None:
-                text = known[attr] = _spelled(attr)
-            found.append((name, text))
+        for name in op.attributes:
+            if name not in _LAYOUTS:
+                try:
+                    found.append((name, _spelled(op.attributes[name])))
+                except TypeError:
+                    found.append((name, _attribute_text(op, name)))
         return tuple(found)
 
     def callee(self, op: Any, attribute: str) -> Any:
@@ -118,52 +126,60 @@ class Reader:
         return tuple(self._lambda(region, name) for region in op.regions)
 
     def _lambda(self, region: Any, name: str) -> Lambda:
+        """A region; of those that are alike only the first is made."""
         if not region.blocks:
             return Lambda((), (), (), ())
         block = region.blocks[0]
         types: list[TensorType] = []
-        env: dict[Any, int] = {}
-        ops: list[Op] = []
+        ops: list[_Inner] = []
         arguments = _number(block.arguments, types, self.type)
-        env.update(zip(block.arguments, arguments, strict=True))
+        env = dict(zip(block.arguments, arguments, strict=True))
         results = self._lambda_block(block, env, types, ops, name)
-        return Lambda(tuple(types), arguments, tuple(ops), results)
+        key = tuple(types), arguments, tuple(ops), results
+        found = self._lambdas.get(key)
+        if found is None:
+            made = tuple([_inner_op(types, *op) for op in ops])
+            found = self._lambdas[key] = Lambda(key[0], arguments, made, results)
+        return found
 
     def _lambda_block(
         self,
         block: Any,
         env: dict[Any, int],
         types: list[TensorType],
-        ops: list[Op],
+        ops: list[_Inner],
         name: str,
     ) -> tuple[int, ...]:
-        """Import a closed block's ops, calls inlined; returns what it yields."""
+        """Read a closed block's ops, calls inlined; returns what it yields."""
         for op in block.operations:
             op = op.operation
-            if any(v not in env for v in op.operands):
+            try:
+                operands = tuple([env[v] for v in op.operands])
+            except KeyError:
                 raise PartitionError(
                     f"{name} at {self.locations.read(op.location)} has a region that "
                     "reads values from outside; only while, case and if may do so"
-                )
-            operands = tuple(env[v] for v in op.operands)
-            if op.name in RETURNS:
+                ) from None
+            kind = op.name
+            if kind in RETURNS:
                 return operands
-            if op.name in TRANSPARENT:
+            if kind in TRANSPARENT:
                 made = operands
-            elif (inner := self._inlined(op)) is not None:
+            elif (inner := self._inlined(op, kind)) is not None:
                 inside = dict(zip(inner.arguments, operands, strict=True))
                 made = self._lambda_block(inner, inside, types, ops, name)
             else:
                 made = _number(op.results, types, self.type)
-                ops.append(self._inner_op(op, operands, made, types))
+                lambdas = self.lambdas(op, kind)
+                ops.append((kind, self.attribute_pairs(op), operands, made, lambdas))
             env.update(zip(op.results, made, strict=True))
         return ()
 
-    def _inlined(self, op: Any) -> Any:
+    def _inlined(self, op: Any, kind: str) -> Any:
         """The block of a call, or of a local region that splits nothing further."""
-        if op.name == "func.call":
+        if kind == "func.call":
             return self.callee(op, "callee").regions[0].blocks[0]
-        if op.name == MANUAL and not any(
+        if kind == MANUAL and not any(
             any(dims)
             for which in ("in_shardings", "out_shardings")
             for dims in shardings(str(op.attributes[which]))
@@ -171,21 +187,19 @@ class Reader:
             return op.regions[0].blocks[0]
         return None
 
-    def _inner_op(
-        self,
-        op: Any,
-        operands: tuple[int, ...],
-        made: tuple[int, ...],
-        types: list[Any],
-    ) -> Op:
-        signature = Signature.of(
-            op.name,
-            self.attrs(op),
-            tuple(types[v] for v in operands),
-            tuple(types[v] for v in made),
-            self.lambdas(op, op.name),
-        )
-        return Op(signature, operands, made, Location())
+
+def _inner_op(
+    types: list[TensorType],
+    kind: str,
+    attrs: Attributes,
+    operands: tuple[int, ...],
+    made: tuple[int, ...],
+    lambdas: tuple[Lambda, ...],
+) -> Op:
+    read = tuple([types[v] for v in operands])
+    results = tuple([types[v] for v in made])
+    signature = Signature.of(kind, dict(attrs), read, results, lambdas)
+    return Op(signature, operands, made, Location())
 
 
 def _spelled(attr: Any) -> str:
@@ -213,7 +227,7 @@ def _attribute_text(op: Any, name: str) -> str:
 def _number(values: Any, types: list[TensorType], read: Any) -> tuple[int, ...]:
     """New numbers for values, whose types are appended."""
     first = len(types)
-    types.extend(read(value.type) for value in values)
+    types.extend([read(value.type) for value in values])
     return tuple(range(first, len(types)))
 
 

@@ -15,14 +15,14 @@ from partir.frontend.builder import Builder, is_plain
 from partir.frontend.local_modules import is_local, local_refusal, refuse_exported
 from partir.frontend.reader import MANUAL, RETURNS, TRANSPARENT, Attributes, Reader
 from partir.ir.attributes import CALLED, MESH
-from partir.ir.core import Signature
+from partir.ir.core import Lambda, Signature
 from partir.ir.garbage import collection_paused
 from partir.ir.source import Location
 from partir.ir.types import TensorType
 
-# Kind, attributes, types of operands and of results.
+# Kind, attributes, types of operands and of results, closed regions.
 _Types = tuple[TensorType, ...]
-_Key = tuple[str, Attributes, _Types, _Types]
+_Key = tuple[str, Attributes, _Types, _Types, tuple[Lambda, ...]]
 
 _TRANSPARENT_CALLS = frozenset({"Sharding", "annotate"})
 _MANUAL_CALLS = frozenset({"SPMDFullToShardShape", "SPMDShardToFullShape"})
@@ -31,6 +31,7 @@ _SYMBOLS = frozenset({"sdy.mesh"})
 _SPECIAL = (
     _CONTROL
     | _SYMBOLS
+    | RETURNS
     | TRANSPARENT
     | {"func.call", "stablehlo.composite", "stablehlo.custom_call"}
     | {"sdy.named_computation", "sdy.sharding_group"}
@@ -99,15 +100,17 @@ class _Importer(Reader):
         for op in block.operations:
             op = op.operation
             name = op.name
-            if name in RETURNS:
+            if name not in _SPECIAL:
+                self.plain(op, name, env)
+            elif name in RETURNS:
                 return tuple([env[v] for v in op.operands])
-            self.op(op, name, env)
+            else:
+                self.special(op, name, env)
         return ()
 
-    def op(self, op: Any, name: str, env: dict[Any, int]) -> None:
-        if name not in _SPECIAL:
-            self.plain(op, name, env)
-        elif name == "func.call":
+    def special(self, op: Any, name: str, env: dict[Any, int]) -> None:
+        """An op that is more than its kind, attributes and types, or less."""
+        if name == "func.call":
             self.inline(op, self.callee(op, "callee"), env)
         elif name == "stablehlo.composite":
             self.inline(op, self.callee(op, "decomposition"), env)
@@ -163,13 +166,13 @@ class _Importer(Reader):
 
     def plain(self, op: Any, name: str, env: dict[Any, int]) -> None:
         """An op without calls or control flow; alike ones are read once."""
-        known = self.builder.types
-        operands = tuple([env[v] for v in op.operands])
-        results = list(op.results)
+        operands = tuple(map(env.__getitem__, op.operands))
+        results = tuple(op.results)
+        given = tuple(map(self.builder.types.__getitem__, operands))
         types = tuple([self.type(r.type) for r in results])
-        attrs = self.attribute_pairs(op)
         location = self.locations.read(op.location)
-        key = (name, attrs, tuple([known[v] for v in operands]), types)
+        lambdas = self.lambdas(op, name) if len(op.regions) else ()
+        key = (name, self.attribute_pairs(op), given, types, lambdas)
         signature = self._signatures.get(key)
         if signature is None:
             made = self._first(op, key, operands, location)
@@ -182,16 +185,16 @@ class _Importer(Reader):
         self, op: Any, key: _Key, operands: tuple[int, ...], location: Location
     ) -> tuple[int, ...]:
         """An op that none before was like, or that is more than its signature."""
-        name, pairs, types, results = key
+        name, pairs, types, results, lambdas = key
         attrs = dict(pairs)
         if name == MANUAL:
             attrs[MESH] = self._manual_mesh(op, attrs)
-        closed = CALLED in attrs or len(op.regions)
-        lambdas = self.lambdas(op, name) if closed else ()
+        if CALLED in attrs:
+            lambdas = self.lambdas(op, name)
         if is_local(name, attrs, lambdas):
             raise local_refusal(name, location)
-        if not closed and is_plain(name, attrs):
-            signature = Signature.of(name, attrs, types, results)
+        if CALLED not in attrs and is_plain(name, attrs):
+            signature = Signature.of(name, attrs, types, results, lambdas)
             self._signatures[key] = signature
             return self.builder.place(signature, operands, location)
         return self.builder.add(name, attrs, operands, results, location, lambdas)
