@@ -40,16 +40,20 @@ class Locations:
         self._stacks: dict[Any, tuple[Frame, ...]] = {}
         self._caller, self._inside_borrowed = _NOWHERE, False
 
-    def read(self, location: Any) -> Location:
-        """The source place of an op."""
-        attr = location.attr
-        found = self._here.get(attr)
+    def known(self, number: int) -> Location | None:
+        """The place that was read with this number of the module's."""
+        return self._here.get(number)
+
+    def read(self, location: Any, number: int | None = None) -> Location:
+        """The source place of an op, to be `known` by a number if it has one."""
+        key = location.attr if number is None else number
+        found = self._here.get(key)
         if found is not None:
             return found
         if self._caller is _NOWHERE and is_line(location):
             # Every line of a text is a place of its own, not worth remembering.
             return Location("", location.filename, location.start_line)
-        found = self._here[attr] = self._parse(location)
+        found = self._here[key] = self._parse(location)
         return found
 
     @contextmanager

@@ -43,7 +43,7 @@ class Reader:
         self.functions: dict[str, Any] = {}
         for op in module.body.operations:
             if "sym_name" in op.attributes:
-                self.functions[ir.StringAttr(op.attributes["sym_name"]).value] = op
+                self.functions[symbol_of(op)] = op
         self.locations = Locations(borrowed)
         self._types: dict[Any, TensorType] = {}
         self._attrs: dict[Any, str] = {}
@@ -186,6 +186,13 @@ class Reader:
         ):
             return op.regions[0].blocks[0]
         return None
+
+
+def symbol_of(op: Any) -> str:
+    """The name of a function or mesh; "" for an op without one."""
+    attributes = op.attributes
+    named = "sym_name" in attributes
+    return str(ir.StringAttr(attributes["sym_name"]).value) if named else ""
 
 
 def _inner_op(

@@ -1,11 +1,13 @@
 """StableHLO module -> `Program`: calls inlined, cheap producers cloned per use.
 
-MLIR objects live and die in this folder. The bindings are those inside jaxlib.
+MLIR objects live and die in this folder. The bindings are those inside jaxlib. They are
+asked for the first of all ops that are alike; which are, the module's numbers say.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 from jax.extend.mlir import ir
@@ -13,27 +15,28 @@ from jax.extend.mlir import ir
 from partir.errors import PartitionError
 from partir.frontend.builder import Builder, is_plain
 from partir.frontend.local_modules import is_local, local_refusal, refuse_exported
-from partir.frontend.reader import MANUAL, RETURNS, TRANSPARENT, Attributes, Reader
-from partir.ir.attributes import CALLED, MESH
-from partir.ir.core import Lambda, Signature
+from partir.frontend.numbered import Row, Rows, numbered
+from partir.frontend.reader import MANUAL, RETURNS, TRANSPARENT, Reader, symbol_of
+from partir.ir.attributes import MESH
+from partir.ir.core import Signature
 from partir.ir.garbage import collection_paused
 from partir.ir.source import Location
 from partir.ir.types import TensorType
 
-# Kind, attributes, types of operands and of results, closed regions.
-_Types = tuple[TensorType, ...]
-_Key = tuple[str, Attributes, _Types, _Types, tuple[Lambda, ...]]
+_Key = tuple[int, tuple[TensorType, ...]]  # which ops are alike, and types they read
 
 _TRANSPARENT_CALLS = frozenset({"Sharding", "annotate"})
 _MANUAL_CALLS = frozenset({"SPMDFullToShardShape", "SPMDShardToFullShape"})
 _CONTROL = frozenset({"stablehlo.while", "stablehlo.case", "stablehlo.if"})
 _SYMBOLS = frozenset({"sdy.mesh"})
+_CALLS = {"func.call": "callee", "stablehlo.composite": "decomposition"}
 _SPECIAL = (
     _CONTROL
     | _SYMBOLS
     | RETURNS
     | TRANSPARENT
-    | {"func.call", "stablehlo.composite", "stablehlo.custom_call"}
+    | set(_CALLS)
+    | {"stablehlo.custom_call"}
     | {"sdy.named_computation", "sdy.sharding_group"}
 )
 
@@ -55,26 +58,32 @@ class _Importer(Reader):
         super().__init__(module, borrowed)
         self.builder = Builder()
         self._signatures: dict[_Key, Signature] = {}
+        rows = zip(module.body.operations, numbered(module).ops, strict=True)
+        self._rows = {symbol_of(op): row.regions[0] for op, row in rows if row.regions}
 
     def run(self) -> Builder:
         main = self._main()
+        rows = self._rows[symbol_of(main)]
         block = main.regions[0].blocks[0]
         builder = self.builder
         names = _argument_names(main, len(block.arguments))
-        env: dict[Any, int] = {}
+        env: dict[int, int] = {}
         builder.begin()
         arguments, argument_names = [], []
-        for name, argument in zip(names, block.arguments, strict=True):
+        for name, argument, number in zip(
+            names, block.arguments, rows.arguments, strict=True
+        ):
             type_ = self.type(argument.type)
             if _is_token(type_):
-                env[argument] = self._token(type_)
+                env[number] = self._token(type_)
                 continue
-            env[argument] = builder.value(type_)
-            arguments.append(env[argument])
+            env[number] = builder.value(type_)
+            arguments.append(env[number])
             argument_names.append(name)
-        results = [v for v in self.block(block, env) if not _is_token(builder.types[v])]
+        read = self.block(block, rows, env)
+        results = [v for v in read if not _is_token(builder.types[v])]
         builder.body = builder.end(tuple(arguments), builder.settle(results))
-        builder.name = ir.StringAttr(main.attributes["sym_name"]).value
+        builder.name = symbol_of(main)
         builder.argument_names = tuple(argument_names)
         return builder
 
@@ -95,52 +104,62 @@ class _Importer(Reader):
 
     # Blocks and ops
 
-    def block(self, block: Any, env: dict[Any, int]) -> tuple[int, ...]:
+    def block(self, block: Any, rows: Rows, env: dict[int, int]) -> tuple[int, ...]:
         """Import a block's ops; returns what its terminator yields."""
-        for op in block.operations:
-            op = op.operation
-            name = op.name
-            if name not in _SPECIAL:
-                self.plain(op, name, env)
-            elif name in RETURNS:
-                return tuple([env[v] for v in op.operands])
+        ops = _Ops(block)
+        for place, row in enumerate(rows.ops):
+            operands = tuple([env[v] for v in row.operands])
+            if row.name not in _SPECIAL:
+                made = self.plain(row, operands, ops, place)
+            elif row.name in RETURNS:
+                return operands
             else:
-                self.special(op, name, env)
+                made = self.special(row, operands, ops, place, env)
+            for result, value in zip(row.results, made, strict=True):
+                env[result] = value
         return ()
 
-    def special(self, op: Any, name: str, env: dict[Any, int]) -> None:
+    def special(
+        self,
+        row: Row,
+        operands: tuple[int, ...],
+        ops: _Ops,
+        place: int,
+        env: dict[int, int],
+    ) -> tuple[int, ...]:
         """An op that is more than its kind, attributes and types, or less."""
-        if name == "func.call":
-            self.inline(op, self.callee(op, "callee"), env)
-        elif name == "stablehlo.composite":
-            self.inline(op, self.callee(op, "decomposition"), env)
-        elif name == "sdy.named_computation":
-            self.inline(op, op, env)
-        elif name in _CONTROL:
-            self.control(op, name, env)
-        elif name in TRANSPARENT or self._transparent_call(op, name):
-            env.update(zip(op.results, [env[v] for v in op.operands], strict=True))
-            self._constrain(op, env)
-        elif name == "sdy.sharding_group":
+        name, op = row.name, ops.at(place)
+        if name in _CALLS:
+            return self.inline(op, *self._called(op, _CALLS[name]), operands)
+        if name == "sdy.named_computation":
+            return self.inline(op, op, row.regions[0], operands)
+        if name in _CONTROL:
+            return self.control(op, row, operands, env)
+        if name in TRANSPARENT or self._transparent_call(op, name):
+            return self._constrained(op, operands)
+        if name == "sdy.sharding_group":
             self.builder.note(f"{name} left out")
         elif name not in _SYMBOLS:  # a custom call that means something
-            self.plain(op, name, env)
+            return self.plain(row, operands, ops, place)
+        return ()
 
-    def _constrain(self, op: Any, env: dict[Any, int]) -> None:
+    def _constrained(self, op: Any, operands: tuple[int, ...]) -> tuple[int, ...]:
         """A sharding constraint is an op of its own; where it can't be read, a note.
 
         jax constrains PRNG keys on a mesh without axes, which says nothing.
         """
         if "sharding" not in op.attributes:
-            return self.builder.note(f"{op.name} left out")
+            self.builder.note(f"{op.name} left out")
+            return operands
         text = str(op.attributes["sharding"])
         if ":(" in text:
-            return self.builder.note(f"{op.name} over part of an axis left out")
+            self.builder.note(f"{op.name} over part of an axis left out")
+            return operands
         mesh = self.mesh_text(text)
-        if mesh and op.results[0].type.rank:
-            (result,), location = op.results, self.locations.read(op.location)
-            env[result] = self.builder.constrain(env[result], text, mesh, location)
-        return None
+        if not mesh or not op.results[0].type.rank:
+            return operands
+        (operand,), location = operands, self.locations.read(op.location)
+        return (self.builder.constrain(operand, text, mesh, location),)
 
     def _transparent_call(self, op: Any, name: str) -> bool:
         if name != "stablehlo.custom_call":
@@ -154,47 +173,48 @@ class _Importer(Reader):
             )
         return target in _TRANSPARENT_CALLS
 
-    def inline(self, op: Any, callee: Any, env: dict[Any, int]) -> None:
-        block = callee.regions[0].blocks[0]
-        operands = [env[v] for v in op.operands]
-        inner = dict(zip(block.arguments, operands, strict=True))
-        named = "sym_name" in callee.attributes
-        name = str(callee.attributes["sym_name"]).strip('"') if named else ""
-        with self.locations.called_from(op.location, name):
-            results = self.block(block, inner)
-        env.update(zip(op.results, results, strict=True))
+    def _called(self, op: Any, attribute: str) -> tuple[Any, Rows]:
+        """The function that an attribute names."""
+        name = ir.FlatSymbolRefAttr(op.attributes[attribute]).value
+        return self.functions[name], self._rows[name]
 
-    def plain(self, op: Any, name: str, env: dict[Any, int]) -> None:
+    def inline(
+        self, op: Any, callee: Any, rows: Rows, operands: tuple[int, ...]
+    ) -> tuple[int, ...]:
+        block = callee.regions[0].blocks[0]
+        inner = dict(zip(rows.arguments, operands, strict=True))
+        name = symbol_of(callee)
+        with self.locations.called_from(op.location, name):
+            return self.block(block, rows, inner)
+
+    def plain(
+        self, row: Row, operands: tuple[int, ...], ops: _Ops, place: int
+    ) -> tuple[int, ...]:
         """An op without calls or control flow; alike ones are read once."""
-        operands = tuple(map(env.__getitem__, op.operands))
-        results = tuple(op.results)
-        given = tuple(map(self.builder.types.__getitem__, operands))
-        types = tuple([self.type(r.type) for r in results])
-        location = self.locations.read(op.location)
-        lambdas = self.lambdas(op, name) if len(op.regions) else ()
-        key = (name, self.attribute_pairs(op), given, types, lambdas)
+        types = self.builder.types
+        key = row.alike, tuple([types[v] for v in operands])
         signature = self._signatures.get(key)
-        if signature is None:
-            made = self._first(op, key, operands, location)
-        else:
-            made = self.builder.place(signature, operands, location)
-        for result, value in zip(results, made, strict=True):
-            env[result] = value
+        location = self.locations.known(row.location)
+        if signature is None or location is None:
+            op = ops.at(place)
+            location = self.locations.read(op.location, row.location)
+            if signature is None:
+                return self._first(op, key, operands, location)
+        return self.builder.place(signature, operands, location)
 
     def _first(
         self, op: Any, key: _Key, operands: tuple[int, ...], location: Location
     ) -> tuple[int, ...]:
         """An op that none before was like, or that is more than its signature."""
-        name, pairs, types, results, lambdas = key
-        attrs = dict(pairs)
+        name, attrs = op.name, self.attrs(op)
+        results = tuple([self.type(result.type) for result in op.results])
         if name == MANUAL:
             attrs[MESH] = self._manual_mesh(op, attrs)
-        if CALLED in attrs:
-            lambdas = self.lambdas(op, name)
+        lambdas = self.lambdas(op, name)
         if is_local(name, attrs, lambdas):
             raise local_refusal(name, location)
-        if CALLED not in attrs and is_plain(name, attrs):
-            signature = Signature.of(name, attrs, types, results, lambdas)
+        if is_plain(name, attrs):
+            signature = Signature.of(name, attrs, key[1], results, lambdas)
             self._signatures[key] = signature
             return self.builder.place(signature, operands, location)
         return self.builder.add(name, attrs, operands, results, location, lambdas)
@@ -212,40 +232,49 @@ class _Importer(Reader):
 
     # Regions
 
-    def control(self, op: Any, name: str, env: dict[Any, int]) -> None:
-        operands = tuple([env[v] for v in op.operands])
+    def control(
+        self, op: Any, row: Row, operands: tuple[int, ...], env: dict[int, int]
+    ) -> tuple[int, ...]:
         location = self.locations.read(op.location)
+        regions = zip(op.regions, row.regions, strict=True)
+        importers = [self._region_importer(*region, env) for region in regions]
+        if row.name == "stablehlo.while":
+            kept = _changing(row.regions[1])
+            return self.builder.loop(operands, kept, importers, location)
         types = tuple([self.type(r.type) for r in op.results])
-        importers = [self._region_importer(r, env) for r in op.regions]
-        if name == "stablehlo.while":
-            kept = _changing(op)
-            results = self.builder.loop(operands, kept, importers, location)
-        else:
-            attrs = self.attrs(op)
-            results = self.builder.branch(
-                name, attrs, operands, types, importers, location
-            )
-        env.update(zip(op.results, results, strict=True))
+        attrs = self.attrs(op)
+        return self.builder.branch(
+            row.name, attrs, operands, types, importers, location
+        )
 
-    def _region_importer(self, region: Any, env: dict[Any, int]) -> Any:
+    def _region_importer(self, region: Any, rows: Rows, env: dict[int, int]) -> Any:
         def run(arguments: Sequence[int]) -> tuple[int, ...]:
-            block = region.blocks[0]
             inner = dict(env)
-            inner.update(zip(block.arguments, arguments, strict=True))
-            return self.block(block, inner)
+            inner.update(zip(rows.arguments, arguments, strict=True))
+            return self.block(region.blocks[0], rows, inner)
 
         return run
 
 
-def _changing(op: Any) -> tuple[bool, ...]:
+class _Ops:
+    """A block's ops as the bindings show them; asked for in their order."""
+
+    def __init__(self, block: Any) -> None:
+        # The bindings' own iterator starts anew whenever it is asked for itself.
+        self._left, self._next = (op for op in block.operations), 0
+
+    def at(self, place: int) -> Any:
+        """The op at a place, which is not before the last one asked for."""
+        if place >= self._next:
+            self._last = next(islice(self._left, place - self._next, None)).operation
+            self._next = place + 1
+        return self._last
+
+
+def _changing(body: Rows) -> tuple[bool, ...]:
     """Which operands of a while its body may return changed; the rest are captures."""
-    block = op.regions[1].blocks[0]
-    terminator = block.operations[len(block.operations) - 1]
-    returned = terminator.operation.operands
-    return tuple(
-        argument != result
-        for argument, result in zip(block.arguments, returned, strict=True)
-    )
+    returned = body.ops[-1].operands
+    return tuple([a != r for a, r in zip(body.arguments, returned, strict=True)])
 
 
 def _is_token(type_: TensorType) -> bool:
