@@ -91,9 +91,7 @@ def test_ops_values_and_what_is_alike(name):
     assert len(kinds) > 1
 
 
-@pytest.mark.parametrize(
-    "bits", (0, 1, 6, 7, 8, 13, 14, 20, 21, 27, 28, 55, 56, 63)
-)
+@pytest.mark.parametrize("bits", [0, 1, 6, 7, 8, 13, 14, 20, 21, 27, 28, 55, 56, 63])
 def test_numbers_of_every_length(bits):
     number = (1 << bits) + (bits > 1)
     data = written(number) + b"\x03"

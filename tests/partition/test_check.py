@@ -138,7 +138,7 @@ def _tiled_over_unknown_axis(state: State) -> None:
 def _tile_does_not_divide(state: State) -> None:
     _retile(state, X, ("M", "B", "C"), ())
     state.homes["C"][X] = state.seen["C"][X] = 0
-    state.value_origins["C", X] = Origin(0, None, 9)
+    state.value_origins["C"][X] = Origin(0, None, 9)
 
 
 def _axes_out_of_order(state: State) -> None:
@@ -146,12 +146,12 @@ def _axes_out_of_order(state: State) -> None:
 
 
 def _no_stamp(state: State) -> None:
-    del state.value_origins["B", X]
+    del state.value_origins["B"][X]
 
 
 def _pinned_but_tiled(state: State) -> None:
     _retile(state, W, ("B",), ())
-    state.value_origins["B", W] = Origin(0, None, 9)
+    state.value_origins["B"][W] = Origin(0, None, 9)
 
 
 def _home_but_not_tiled(state: State) -> None:

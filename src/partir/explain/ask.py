@@ -102,7 +102,7 @@ def _by_interest(record: Evidence, values: list[int]) -> list[str]:
 
     def interest(axis: str) -> tuple[bool, bool]:
         homes = record.state.homes[axis]
-        decided = (axis, values[0]) in record.state.value_origins
+        decided = values[0] in record.state.value_origins[axis]
         return homes[values[0]] < 0, not decided
 
     return sorted(record.axes, key=interest)

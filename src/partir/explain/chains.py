@@ -47,7 +47,7 @@ def supporter_of(
     record: Evidence, axis: str, node: int, value: int | None = None
 ) -> int | None:
     """The value around a node that was decided first, and before `value`."""
-    own = record.state.node_origins.get((axis, node))
+    own = record.state.node_origins[axis].get(node)
     if own is not None and own.node is None:  # a tactic chose the loop
         return None
     state, order = record.state, record.order
@@ -67,7 +67,7 @@ def supporter_of(
 def _detoured(record: Evidence, axis: str, node: int, before: int) -> int | None:
     """The operand that completion led through a node along another dimension."""
     state, order = record.state, record.order
-    if (axis, node) in record.step.state.node_origins:  # a tactic led there
+    if node in record.step.state.node_origins[axis]:  # a tactic led there
         return None
     found = [
         (order[axis, one], one)
@@ -82,7 +82,7 @@ def _link(record: Evidence, axis: str, value: int, supporter: int | None) -> Lin
     node = None if origin is None else origin.node
     how = "asked" if node is None else "through"
     if node is not None:
-        own = record.state.node_origins.get((axis, node))
+        own = record.state.node_origins[axis].get(node)
         if record.is_completed(axis, value):
             how = "completed"
         elif supporter is None and own is not None and own.node is None:

@@ -80,7 +80,7 @@ class Changes:
             return
         own, size = record.loop(axis, node), record.state.mesh.axes[axis]
         nest = outside(record, axis, node)
-        origin = record.step.state.node_origins.get((axis, node))
+        origin = record.step.state.node_origins[axis].get(node)
         position = self.last if origin is None else origin.step
         for number, factor in enumerate(nest.factors):
             if factor.fits(size) and (own is None or not factor.runs_like(own.factor)):

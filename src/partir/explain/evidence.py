@@ -104,12 +104,16 @@ class Evidence:
 
     @cached_property
     def order(self) -> dict[tuple[str, int], int]:
-        """When each value was decided on an axis: its place among all decisions."""
-        return {key: place for place, key in enumerate(self.state.value_origins)}
+        """When each value was decided on an axis: its place among decisions there."""
+        return {
+            (axis, value): place
+            for axis, origins in self.state.value_origins.items()
+            for place, value in enumerate(origins)
+        }
 
     def origin(self, axis: str, value: int) -> Origin | None:
         """What decided a value on an axis."""
-        return self.state.value_origins.get((axis, value))
+        return self.state.tactic_of(axis, value)
 
     def loop(self, axis: str, node: int) -> Loop | None:
         """The loop of a node over an axis."""
@@ -118,7 +122,7 @@ class Evidence:
 
     def is_completed(self, axis: str, value: int) -> bool:
         """Whether no tactic decided a value, but completion after the last one."""
-        return (axis, value) not in self.step.state.value_origins
+        return value not in self.step.state.value_origins[axis]
 
     def tactic(self, origin: Origin | None) -> str | None:
         """Name of the tactic that a decision goes back to."""

@@ -126,8 +126,8 @@ def decider(record: Evidence, axis: str, value: int) -> Origin | None:
 
 def node_decider(record: Evidence, axis: str, node: int) -> Origin | None:
     """The same for a node's loop."""
-    origin = record.step.state.node_origins.get((axis, node))
-    if origin is not None or (axis, node) not in record.state.node_origins:
+    origin = record.step.state.node_origins[axis].get(node)
+    if origin is not None or node not in record.state.node_origins[axis]:
         return origin
     value = supporter_of(record, axis, node)
     return None if value is None else decider(record, axis, value)

@@ -201,7 +201,7 @@ def _differ(
 def _when(record: Evidence, axis: str, node: int) -> str:
     if node in record.state.resting:
         return ""
-    if (axis, node) in record.step.state.node_origins:
+    if node in record.step.state.node_origins[axis]:
         return _since(node_tactic(record, axis, node))
     return " (completed after the last tactic)"
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from partir.errors import PartitionError
 from partir.ir.core import Program
+from partir.ir.garbage import collection_paused
 from partir.mesh import Mesh
 from partir.partition.figures import Counted, Figures, Simulator
 from partir.partition.graph import Graph
@@ -79,6 +80,7 @@ class Partition(Requirements):
         ...                 partition.tile(value, 0, "B")
     """
 
+    @collection_paused
     def __init__(
         self,
         program: Program,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from partir.errors import PartirError
 from partir.ir.types import TensorType
-from partir.partition.state import State
+from partir.partition.state import Origin, State
 from partir.rules.fixed_loops import fixed_loops_nest, has_fixed_loops
 from partir.rules.nest import UNDECIDED, WHOLE, Loop, Nest, Tiling, nest_of
 from partir.rules.reach import layout
@@ -64,10 +64,13 @@ class _Checker:
         tables = *state.homes.values(), *state.seen.values()
         rows = zip(map(id, types), state.tilings, *tables, strict=True)
         for value, row in enumerate(rows):
-            used = ((axis, value) for axes in row[1] for axis in axes)
-            origins = map(state.value_origins.get, used)
+            origins = [self.origin(axis, value) for axes in row[1] for axis in axes]
             epochs = tuple([None if o is None else o.epoch for o in origins])
             yield row, epochs, self.closed(value)
+
+    def origin(self, axis: str, value: int) -> Origin | None:
+        """What decided a value; a broken state may name any axis."""
+        return self.state.value_origins.get(axis, {}).get(value)
 
     def closed(self, value: int) -> object:
         closed = self.state.closed
@@ -162,7 +165,7 @@ class _Checker:
 
     def order(self, value: int, dim: int, axes: tuple[str, ...]) -> None:
         """Axes of a dimension stand in the order in which they were decided."""
-        origins = [self.state.value_origins.get((axis, value)) for axis in axes]
+        origins = [self.origin(axis, value) for axis in axes]
         order = list(self.state.mesh)
         known = [
             (origin.epoch, order.index(axis))

@@ -69,8 +69,8 @@ class State:
         # of their result; after completion only.
         self.resting: frozenset[int] = frozenset()
         self.chosen = {axis: bytearray(len(self.nests)) for axis in mesh}
-        self.value_origins: dict[tuple[str, int], Origin] = {}
-        self.node_origins: dict[tuple[str, int], Origin] = {}
+        self.value_origins: dict[str, dict[int, Origin]] = {axis: {} for axis in mesh}
+        self.node_origins: dict[str, dict[int, Origin]] = {axis: {} for axis in mesh}
         self.dirty: dict[str, set[int]] = {axis: set() for axis in mesh}
         # Nodes that propagation left, and those of them whose evidence is contrary.
         self.left: dict[str, tuple[int, ...]] = dict.fromkeys(mesh, ())
@@ -88,8 +88,8 @@ class State:
         made.chosen = {a: bytearray(c) for a, c in self.chosen.items()}
         made.closed, made.padded = dict(self.closed), dict(self.padded)
         made.gathers = dict(self.gathers)
-        made.value_origins = dict(self.value_origins)
-        made.node_origins = dict(self.node_origins)
+        made.value_origins = {a: dict(o) for a, o in self.value_origins.items()}
+        made.node_origins = {a: dict(o) for a, o in self.node_origins.items()}
         made.dirty = {a: set(d) for a, d in self.dirty.items()}
         made.left, made.conflicts = dict(self.left), dict(self.conflicts)
         made._trail = []
@@ -178,9 +178,9 @@ class State:
         if seen[value] == UNDECIDED:
             trail.append((seen, value, UNDECIDED))
             seen[value] = dim
-        origins, key = self.value_origins, (axis, value)  # often called: no `_put`
-        trail.append((origins, key, origins.get(key, self._ABSENT)))
-        origins[key] = Origin(self.step, node, self.epoch)
+        origins = self.value_origins[axis]  # often called: no `_put`
+        trail.append((origins, value, origins.get(value, self._ABSENT)))
+        origins[value] = Origin(self.step, node, self.epoch)
         trail.append((self.tilings, value, tiling))
         axes = self._nested(value, tiling[dim], axis) if tiling[dim] else (axis,)
         self.tilings[value] = (*tiling[:dim], axes, *tiling[dim + 1 :])
@@ -192,7 +192,7 @@ class State:
         origins, order = self.value_origins, self._order
 
         def key(one: str) -> tuple[int, int]:
-            return origins[(one, value)].epoch, order[one]
+            return origins[one][value].epoch, order[one]
 
         return tuple(sorted((*axes, axis), key=key))
 
@@ -206,7 +206,7 @@ class State:
         seen[value] = WHOLE
         if homes[value] < 0:  # a tiling remembers who decided it, and when
             origin = Origin(self.step, None, self.epoch)
-            self._put(self.value_origins, (axis, value), origin)
+            self._put(self.value_origins[axis], value, origin)
         self.dirty[axis].update(self.graph.neighbours[value])
 
     def pad(self, value: int) -> None:
@@ -227,7 +227,7 @@ class State:
             self._trail.append((homes, value, UNDECIDED))
             homes[value] = WHOLE
             origin = Origin(self.step, None, self.epoch)
-            self._put(self.value_origins, (axis, value), origin)
+            self._put(self.value_origins[axis], value, origin)
             self.dirty[axis].update(self.graph.neighbours[value])
         return True
 
@@ -248,9 +248,9 @@ class State:
         chosen[node] = 1
         trail.append((self.nests, node, nest))
         self.nests[node] = nest.inside(axis, self.mesh.axes[axis], factor)
-        origins, key = self.node_origins, (axis, node)
-        trail.append((origins, key, origins.get(key, self._ABSENT)))
-        origins[key] = origin
+        origins = self.node_origins[axis]
+        trail.append((origins, node, origins.get(node, self._ABSENT)))
+        origins[node] = origin
         homes, operands = self.homes[axis], self.graph.operands[node]
         read, made = nest.named(factor)
         for position, dim in read:
@@ -270,7 +270,7 @@ class State:
             chosen = self.chosen[loop.axis]
             self._trail.append((chosen, node, chosen[node]))
             chosen[node] = 1
-            self._put(self.node_origins, (loop.axis, node), origin)
+            self._put(self.node_origins[loop.axis], node, origin)
             values = self.graph.operands[node] + self.graph.results[node]
             for position, value in enumerate(values):
                 dim = loop.factor.dim(position)
@@ -286,7 +286,7 @@ class State:
 
     def tactic_of(self, axis: str, value: int) -> Origin | None:
         """What decided a value's home."""
-        return self.value_origins.get((axis, value))
+        return self.value_origins[axis].get(value)
 
     def require_axis(self, axis: str) -> int:
         """Size of an axis, or a PartitionError naming the mesh's."""

@@ -109,7 +109,7 @@ def layout_actions(
         ]
         for dim, axes in enumerate(value.tiling):
             for axis in axes:
-                epoch = partition.state.value_origins[(axis, value.number)].epoch
+                epoch = partition.state.value_origins[axis][value.number].epoch
                 padded = value.number in partition.state.padded
                 at = "padded" if padded else "everywhere"
                 action = Action("tile", value.unique_name, axis, dim, at)

@@ -32,9 +32,9 @@ def folded_state(folded: Folded, state: State) -> State:
         _copy_nodes(folded, state, small, axis, handed)
     for number, source in enumerate(sources):
         for axis in state.mesh:
-            if (axis, source) in state.value_origins:
-                origin = state.value_origins[(axis, source)]
-                small.value_origins[(axis, number)] = origin
+            origin = state.tactic_of(axis, source)
+            if origin is not None:
+                small.value_origins[axis][number] = origin
             if (axis, source) in state.closed:
                 small.closed[(axis, number)] = state.closed[(axis, source)]
             if (axis, source) in state.gathers:
