@@ -12,6 +12,7 @@ from partir.ir.filled import literal_of
 from partir.ir.source import Location
 from partir.ir.types import TensorType
 from partir.ir.user_rule import FUNCTION_ID
+from partir.rules.host import runs_once
 from partir.rules.indexing import in_range, takes_a_range
 from partir.rules.joins import join_of
 from partir.rules.local import Ssa, constant, emit_default
@@ -122,16 +123,22 @@ class TextEmitter:
         self, nest: Nest, operands: Sequence[Ssa], splats: Sequence[str | None]
     ) -> tuple[Ssa, ...]:
         """One iteration of an op's nest, on operands sliced as its loops need them."""
-        template = self._template(nest)
-        if template is None:
-            if nest.joins:
-                return join_of(nest).partial(nest, self, operands, splats)
-            operands = without_garbage(nest, self, operands)
-            operands = once_operands(nest, self, operands, splats)
-            if takes_a_range(nest):
-                operands = in_range(nest, self, operands, splats)
-            form = form_hook(nest.signature.kind) or emit_default
-            return form(nest, self, operands)
+        template = self.template(nest)
+        if template is not None:
+            return self.line(nest, template, operands)
+        if nest.joins:
+            return join_of(nest).partial(nest, self, operands, splats)
+        operands = without_garbage(nest, self, operands)
+        operands = once_operands(nest, self, operands, splats)
+        if takes_a_range(nest):
+            operands = in_range(nest, self, operands, splats)
+        form = form_hook(nest.signature.kind) or emit_default
+        return form(nest, self, operands)
+
+    def line(
+        self, nest: Nest, template: str, operands: Sequence[Ssa]
+    ) -> tuple[Ssa, ...]:
+        """An op that has no special form."""
         if not operands and id(nest) in self._numbers:
             return self._repeated(*self._numbers[id(nest)])
         names = ", ".join([operand.name for operand in operands])
@@ -146,7 +153,7 @@ class TextEmitter:
             made = self._written[type_, literal] = constant(self, type_, literal)
         return (made,)
 
-    def _template(self, nest: Nest) -> str | None:
+    def template(self, nest: Nest) -> str | None:
         """The op's line but for names, where it has no special form."""
         known = self._templates.get(id(nest))
         if known is not None:
@@ -157,6 +164,7 @@ class TextEmitter:
         formed = (nest.loops or own) and form_hook(signature.kind)
         special = formed or FUNCTION_ID in signature.attrs or has_garbage(nest)
         special = special or takes_a_range(nest) or bool(nest.joins)
+        special = special or runs_once(signature)
         template = None
         literal = literal_of(signature)
         if literal and not nest.result_types[0].shape:

@@ -120,14 +120,20 @@ class _Exporter(TextEmitter):
     def compute(self, op: Compute) -> None:
         self.at(self.program.program.ops[op.node].location)
         operands = self._waiting(op, self._operands(op))
-        splats = [self.program.splats.get(v) for v in op.operands]
         if op.results and op.results[0] in self._late:
-            operands = start_late(self, operands, splats[0])
-        if runs_once(op.nest.signature):
+            operands = start_late(self, operands, self._splats(op)[0])
+        template = self.template(op.nest)
+        if template is not None:
+            made = self.line(op.nest, template, operands)
+        elif runs_once(op.nest.signature):
             made = self.on_first_device(op.nest, operands)
         else:
-            made = self.local(op.nest, operands, splats)
+            made = self.local(op.nest, operands, self._splats(op))
         self.env.update(zip(op.results, made, strict=True))
+
+    def _splats(self, op: Compute) -> list[str | None]:
+        """The number that each operand is everywhere, if it is one."""
+        return [self.program.splats.get(v) for v in op.operands]
 
     def _operands(self, op: Compute) -> list[Ssa]:
         """What an op reads; with a tied gather, also what that waited for."""
