@@ -130,8 +130,8 @@ def _effects(program: Program) -> frozenset[int]:
     marked: set[int] = set()
     for index in reversed(range(len(program.ops))):  # owners stand before
         op = program.ops[index]
-        inner = {number for region in op.regions for number in region.ops}
-        if has_effects(op.signature) or not marked.isdisjoint(inner):
+        owns = op.regions and any(not marked.isdisjoint(r.ops) for r in op.regions)
+        if owns or has_effects(op.signature):
             marked.add(index)
     return frozenset(marked)
 
