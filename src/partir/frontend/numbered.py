@@ -136,24 +136,32 @@ class _Ops:
         self._at += self._length[at]
         return self._value[at]
 
-    def _regions(self, inner: int) -> tuple[tuple[Rows, ...], Any]:
-        """Regions of an op, and what they are like."""
-        header = self._next()
-        first = 0 if header & 1 else inner  # isolated ones count from zero
-        read = [self._region(first) for _ in range(header >> 1)]
-        return tuple([rows for rows, _ in read]), tuple([like for _, like in read])
+    def _regions(self, has: int, inner: int) -> tuple[tuple[Rows, ...], Any]:
+        """Regions of an op behind its successors, and what they are like.
 
-    def _region(self, first: int) -> tuple[Rows, Any]:
-        """A region whose values are numbered from here on."""
-        blocks = self._next()
-        if not blocks:
-            return _EMPTY, ()
-        inner = first + self._next()
-        read = []
-        for _ in range(blocks):
-            rows, like, first = self._block(first, inner)
-            read.append((rows, like))
-        return read[0][0], tuple([like for _, like in read])
+        Isolated ones count values from zero, and are alike if their numbers are.
+        Others read values from outside, so that equal numbers say nothing.
+        """
+        for _ in range(self._next() if has & _SUCCESSORS else 0):
+            self._next()
+        if not has & _REGIONS:
+            return (), ()
+        header = self._next()
+        isolated = header & 1
+        likes: list[Any] = [] if isolated else [self._at]
+        regions = []
+        for _ in range(header >> 1):
+            blocks = self._next()
+            first = 0 if isolated else inner
+            last = first + (self._next() if blocks else 0)
+            read = []
+            for _ in range(blocks):
+                rows, like, first = self._block(first, last)
+                read.append(rows)
+                likes.append(like)
+            regions.append(read[0] if read else _EMPTY)
+            likes.append(blocks)
+        return tuple(regions), tuple(likes)
 
     def _block(self, first: int, inner: int) -> tuple[Rows, Any, int]:
         """A block, what it is like, and the number of the value behind it."""
@@ -197,7 +205,7 @@ class _Ops:
             regions: tuple[Rows, ...] = ()
             if has & (_SUCCESSORS | _REGIONS):
                 self._at = at
-                regions, like = self._rest(has, inner)
+                regions, like = self._regions(has, inner)
                 key.append(like)
                 at = self._at
             like = alike.setdefault(tuple(key), len(alike))
@@ -208,12 +216,6 @@ class _Ops:
             )
         self._at = at
         return rows
-
-    def _rest(self, has: int, inner: int) -> tuple[tuple[Rows, ...], Any]:
-        """Successors, which nobody reads, and regions."""
-        for _ in range(self._next() if has & _SUCCESSORS else 0):
-            self._next()
-        return self._regions(inner) if has & _REGIONS else ((), ())
 
 
 def _everywhere(data: bytes) -> tuple[array[int], bytes]:

@@ -11,6 +11,7 @@ from partir.errors import PartitionError
 from partir.frontend.locations import Locations
 from partir.ir.attributes import CALLED, shardings
 from partir.ir.core import Lambda, Op, Signature
+from partir.ir.filled import CONSTANT
 from partir.ir.source import Location
 from partir.ir.types import TensorType, opaque_type, tensor
 
@@ -153,13 +154,10 @@ class Reader:
         """Read a closed block's ops, calls inlined; returns what it yields."""
         for op in block.operations:
             op = op.operation
-            try:
-                operands = tuple([env[v] for v in op.operands])
-            except KeyError:
-                raise PartitionError(
-                    f"{name} at {self.locations.read(op.location)} has a region that "
-                    "reads values from outside; only while, case and if may do so"
-                ) from None
+            for value in op.operands:
+                if value not in env:
+                    env[value] = self._copied(value, types, ops, op, name)
+            operands = tuple([env[v] for v in op.operands])
             kind = op.name
             if kind in RETURNS:
                 return operands
@@ -174,6 +172,26 @@ class Reader:
                 ops.append((kind, self.attribute_pairs(op), operands, made, lambdas))
             env.update(zip(op.results, made, strict=True))
         return ()
+
+    def _copied(
+        self,
+        value: Any,
+        types: list[TensorType],
+        ops: list[_Inner],
+        reader: Any,
+        name: str,
+    ) -> int:
+        """A constant from outside, which compilers move out of regions."""
+        owner = value.owner
+        is_op = isinstance(owner, ir.Operation | ir.OpView)
+        if not is_op or owner.operation.name != CONSTANT:
+            raise PartitionError(
+                f"{name} at {self.locations.read(reader.location)} has a region that "
+                "reads values from outside; only while, case and if may do so"
+            )
+        made = _number((value,), types, self.type)
+        ops.append((CONSTANT, self.attribute_pairs(owner.operation), (), made, ()))
+        return made[0]
 
     def _inlined(self, op: Any, kind: str) -> Any:
         """The block of a call, or of a local region that splits nothing further."""
