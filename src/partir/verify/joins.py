@@ -16,7 +16,7 @@ import numpy as np
 
 from partir.verify.align import Alignment, Equation
 from partir.verify.classes import Classes
-from partir.verify.components import components, show, tied
+from partir.verify.components import Component, components, show, tied
 from partir.verify.layout import (
     DigitLayout,
     Unreadable,
@@ -27,7 +27,6 @@ from partir.verify.machine import Machine
 from partir.verify.merging import along_one, forms_of_all
 from partir.verify.pins import unsettled
 from partir.verify.rows import (
-    FIRST_FILLED,
     FIRST_MADE,
     GARBAGE,
     OPEN,
@@ -48,7 +47,14 @@ from partir.verify.spread import (
     taken,
 )
 from partir.verify.terms import ClassTerm, Dims, numbered
-from partir.verify.unjoined import JOINED, split, unpicked, without_dim
+from partir.verify.unjoined import (
+    JOINED,
+    first_class,
+    read_through,
+    split,
+    unpicked,
+    without_dim,
+)
 
 
 class JoinedPiece(NamedTuple):
@@ -180,7 +186,8 @@ def _possible(
     if len({view.node for view in views}) > 1:
         return
     likely = _common(views, which, dim)
-    known = classes.joined.get(views[0].node, ())
+    apart = unpicked(classes, views[0]).node  # counted rows are put side by side so
+    known = {n for v in (views[0].node, apart) for n in classes.joined.get(v, ())}
     if likely is not None and (likely in known or None not in known):
         yield likely
     if all(view == views[0] for view in views):
@@ -375,7 +382,9 @@ def _of_several(
 
     Of rows that differ along another dimension nothing is known, if it `forgets` them.
     """
-    used = sorted(used, key=lambda number: _first_class(machine, pieces[number].view))
+    used = sorted(
+        used, key=lambda number: first_class(machine.classes, pieces[number].view)
+    )
     chosen = [pieces[n] for n in used]
     of_class = [_along(machine, piece.view, dim) for piece in chosen]
     if machine.classes.source is None:
@@ -393,14 +402,9 @@ def _of_several(
     refs, use = tied(aligned.refs, aligned.use, parts, [p.size for p in parts])
     made = numbered(refs, use)
     where, tables = dict(made.where()), dict[int, RowTable]()
+    shared = _shared_number(machine, chosen)
     for part in parts:
-        rows = machine.classes.rows.tuples(part.columns[:, 0])
-        if len(part.mentions) > 1 and (rows >= FIRST_MADE).any():
-            if not forgets:
-                raise Unreadable("values side by side whose other rows differ")
-            rows = np.where(rows >= FIRST_MADE, GARBAGE, rows)
-        if (part.columns < GARBAGE).any():  # there is no row of one value to say so
-            raise Unreadable("numbers in place of rows, of some of several values")
+        rows = _other_rows(machine, part, shared, forgets)
         show(part, rows, part.size, aligned.use, where, tables)
     where = {v: (d + 1, stride) for v, (d, stride) in where.items()}
     later = {d + 1: table for d, table in tables.items()}
@@ -415,14 +419,31 @@ def _of_several(
     return View(node, rebuilt(layout, {0: narrowed(found)}, shape, {0: OPEN}))
 
 
-def _first_class(machine: Machine, view: View) -> int:
-    """The class that gives a value its place among others: the first that it joins."""
-    if machine.term(view).kind != JOINED:
-        return view.node
-    made, rows = machine.classes.rows, rows_of(view.layout, 0)
-    codes = np.unique(rows[(rows >= FIRST_MADE) & (rows < FIRST_FILLED)])
-    held = [made.class_of(int(c))[0] for c in codes if made.is_of_class(int(c))]
-    return min(held, default=view.node)
+def _other_rows(
+    machine: Machine, part: Component, shared: int | None, forgets: bool
+) -> Rows:
+    """Rows of values side by side, along another dimension than that."""
+    rows = machine.classes.rows.tuples(part.columns[:, 0])
+    if len(part.mentions) > 1 and (rows >= FIRST_MADE).any():
+        if not forgets:
+            raise Unreadable("values side by side whose other rows differ")
+        rows = np.where(rows >= FIRST_MADE, GARBAGE, rows)
+    numbers = part.columns[part.columns < GARBAGE]
+    if numbers.size:
+        if len(part.mentions) > 1 or (numbers != shared).any():
+            raise Unreadable("numbers in place of rows, of some of several values")
+        rows = part.columns[:, 0, 0]
+    return rows
+
+
+def _shared_number(machine: Machine, pieces: Sequence[JoinedPiece]) -> int | None:
+    """The number that may stand in place of any row: it is all that is beside a value.
+
+    A number in place of a row of one dimension is there at every row of all others: of
+    several values, there is no row of one of them to say so.
+    """
+    numbers = [p.view.node for p in pieces if is_number(machine, p.view)]
+    return fill(numbers[0]) if len(numbers) == 1 and len(pieces) == 2 else None
 
 
 def _along(machine: Machine, view: View, dim: int | None) -> int | None:
@@ -461,30 +482,9 @@ def _of_class(
     if is_number(machine, view):
         return np.full_like(rows, fill(view.node))
     if machine.term(view).kind == JOINED and of_class == 0:
-        inner = _read_through(machine, dims, rows)
+        inner = read_through(machine.classes, dims, rows)
         if inner is not None:
             return inner
     own = -1 if of_class is None else of_class
     flat = [x for d in dims for x in (*d, -4)]
     return machine.classes.rows.of_class([view.node, own, *flat], rows)
-
-
-def _read_through(machine: Machine, dims: Dims, rows: Rows) -> Rows | None:
-    """Rows of a joined class as rows of those that it joins, at the same places.
-
-    Where these have their other dimensions is said in those of the joined class, which
-    may come in another order here.
-    """
-    if dims[1:] == tuple((n,) for n in range(len(dims) - 1)):
-        return rows
-    made, found = machine.classes.rows, rows.copy()
-    codes = np.unique(rows[(rows >= FIRST_MADE) & (rows < FIRST_FILLED)])
-    if not all(dims[1:]) or not all(made.is_of_class(int(code)) for code in codes):
-        return None
-    for code in codes:
-        node, own, *flat = made.class_of(int(code))
-        key = [node, own]
-        for number in flat:
-            key += [number] if number < 0 else [*dims[number + 1]]
-        found[rows == code] = made.of_class(key, made.rows_of_class(np.array([code])))
-    return found

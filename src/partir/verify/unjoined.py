@@ -31,6 +31,7 @@ from partir.verify.spread import (
     shape_of,
     with_rows,
 )
+from partir.verify.terms import Dims
 
 JOINED = "joined"
 
@@ -208,3 +209,34 @@ def _with_garbage(
                 rows = np.where(absent, GARBAGE, rows)
                 with contextlib.suppress(Unreadable):
                     yield number, with_rows(view.layout, dim, rows, size)
+
+
+def first_class(classes: Classes, view: View) -> int:
+    """The class that gives a value its place among others: the first that it joins."""
+    if classes.terms[view.node].kind != JOINED:
+        return view.node
+    made, rows = classes.rows, rows_of(view.layout, 0)
+    codes = np.unique(rows[(rows >= FIRST_MADE) & (rows < FIRST_FILLED)])
+    held = [made.class_of(int(c))[0] for c in codes if made.is_of_class(int(c))]
+    return min(held, default=view.node)
+
+
+def read_through(classes: Classes, dims: Dims, rows: Rows) -> Rows | None:
+    """Rows of a joined class as rows of those that it joins, at the same places.
+
+    Where these have their other dimensions is said in those of the joined class, which
+    may come in another order here.
+    """
+    if dims[1:] == tuple((n,) for n in range(len(dims) - 1)):
+        return rows
+    made, found = classes.rows, rows.copy()
+    codes = np.unique(rows[(rows >= FIRST_MADE) & (rows < FIRST_FILLED)])
+    if not all(dims[1:]) or not all(made.is_of_class(int(code)) for code in codes):
+        return None
+    for code in codes:
+        node, own, *flat = made.class_of(int(code))
+        key = [node, own]
+        for number in flat:
+            key += [number] if number < 0 else [*dims[number + 1]]
+        found[rows == code] = made.of_class(key, made.rows_of_class(np.array([code])))
+    return found
