@@ -423,16 +423,16 @@ def _other_rows(
     machine: Machine, part: Component, shared: int | None, forgets: bool
 ) -> Rows:
     """Rows of values side by side, along another dimension than that."""
+    numbers = part.columns[part.columns < GARBAGE]
+    if len(part.mentions) == 1 and (numbers == shared).all():
+        return part.columns[:, 0, 0]
+    if numbers.size:
+        raise Unreadable("numbers in place of rows, of some of several values")
     rows = machine.classes.rows.tuples(part.columns[:, 0])
-    if len(part.mentions) > 1 and (rows >= FIRST_MADE).any():
+    if (rows >= FIRST_MADE).any():
         if not forgets:
             raise Unreadable("values side by side whose other rows differ")
         rows = np.where(rows >= FIRST_MADE, GARBAGE, rows)
-    numbers = part.columns[part.columns < GARBAGE]
-    if numbers.size:
-        if len(part.mentions) > 1 or (numbers != shared).any():
-            raise Unreadable("numbers in place of rows, of some of several values")
-        rows = part.columns[:, 0, 0]
     return rows
 
 

@@ -37,7 +37,8 @@ def apart(classes: Classes, columns: Rows) -> tuple[Rows, Rows]:
         raise Unreadable("several numbers in place of a row")
     codes = np.where(lost, 0, codes)
     rows = np.where((codes < 0)[..., None], GARBAGE, columns)
-    return classes.rows.tuples(rows), codes
+    alone = columns.shape[-1] == 1  # then it is the row of that dimension
+    return rows[..., 0] if alone else classes.rows.tuples(rows), codes
 
 
 def with_numbers(

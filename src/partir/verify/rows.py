@@ -99,11 +99,12 @@ class MadeRows:
     def tuples(self, columns: Rows) -> Rows:
         """Numbers of tuples, one along the last dimension for each.
 
-        A tuple of one row, or of one row again and again, is that row.
+        A tuple of one row, or of one row again and again, is that row; but for a row
+        that says itself that a number was read, which would say so of another class.
         """
         first = columns[..., 0]
         if columns.shape[-1] == 1:
-            return np.where(first < GARBAGE, FIRST_FILLED - 2 - first, first)
+            return self._alone(first)
         garbage = (columns == GARBAGE).any(-1)
         equal = (columns == first[..., None]).all(-1) & (first < FIRST_MADE)
         made = np.where(equal & (first >= 0), first, GARBAGE)
@@ -115,15 +116,40 @@ class MadeRows:
         made[garbage] = GARBAGE
         return made
 
+    def _alone(self, rows: Rows) -> Rows:
+        """Numbers of tuples of one."""
+        made = np.where(rows < GARBAGE, FIRST_FILLED - 2 - rows, rows)
+        for row in map(int, np.unique(rows[rows >= FIRST_MADE])):
+            if self._of_a_number(row):
+                made[rows == row] = self._number(np.array([row, GARBAGE]))
+        return made
+
+    def _of_a_number(self, row: int) -> bool:
+        """Whether this is a tuple of one, other than the row in it."""
+        if row >= FIRST_FILLED:
+            return row != DROPPED
+        made = self._made[row - FIRST_MADE]
+        return made.size == 2 and int(made[-1]) == GARBAGE
+
     def columns(self, rows: Rows, count: int) -> Rows:
         """The tuples that have these numbers."""
         counted = rows != DROPPED
         if count == 1:
-            is_fill = counted & (rows >= FIRST_FILLED)
-            return np.where(is_fill, FIRST_FILLED - 2 - rows, rows)[..., None]
+            return self._each(rows)[..., None]
         made = np.repeat(rows[..., None], count, -1)
         for place in zip(*np.nonzero(counted & (rows >= FIRST_MADE)), strict=True):
-            made[place] = self._made[int(rows[place]) - FIRST_MADE][:-1]
+            found = self._made[int(rows[place]) - FIRST_MADE][:-1]
+            assert found.size == count, "a tuple of another length"
+            made[place] = found
+        return made
+
+    def _each(self, rows: Rows) -> Rows:
+        """What is in tuples of one."""
+        is_fill = (rows != DROPPED) & (rows >= FIRST_FILLED)
+        made = np.where(is_fill, FIRST_FILLED - 2 - rows, rows)
+        for row in map(int, np.unique(rows[(rows >= FIRST_MADE) & ~is_fill])):
+            if row != DROPPED and self._of_a_number(row):
+                made[rows == row] = self._made[row - FIRST_MADE][0]
         return made
 
     def tuple_of(self, row: int) -> Rows | None:
