@@ -161,6 +161,37 @@ def dropped(classes: Classes, what: Reduction) -> Reduction:
     return what._replace(rows=found) if what.rows else what
 
 
+def productive(
+    classes: Classes,
+    what: Reduction,
+    refs: Sequence[tuple[int, Dims]],
+    nothing: frozenset[int],
+) -> Reduction:
+    """Without rows at which one of these operands is a number that counts nothing.
+
+    Of what is not known of another operand nothing is known of the row either.
+    """
+    found = dict(what.rows)
+    for variable in what.used & what.rows.keys():
+        mentions = [
+            place
+            for place, (_, dims) in enumerate(refs)
+            for dim in dims
+            if variable in dim
+        ]
+        if what.sizes[variable] == BAG or not nothing.intersection(mentions):
+            continue
+        rows = what.rows[variable]
+        columns = classes.rows.columns(rows, len(mentions))
+        for number, place in enumerate(mentions):
+            own = columns[..., number]
+            for code in np.unique(own[own < GARBAGE]) if place in nothing else ():
+                if counts_nothing(classes, what.monoid, filled(int(code))):
+                    rows = np.where(own == code, DROPPED, rows)
+        found[variable] = rows
+    return what._replace(rows=found) if what.rows else what
+
+
 def closed(
     classes: Classes, what: Reduction, use: Use, refs: Sequence[tuple[int, Dims]]
 ) -> tuple[Use, dict[Variable, Rows]]:

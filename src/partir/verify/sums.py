@@ -35,6 +35,7 @@ from partir.verify.reduction import (
     closed,
     dropped,
     in_digits,
+    productive,
     reads_less,
     rows_inside,
     single,
@@ -67,6 +68,9 @@ BINDING = frozenset({REDUCE, "stablehlo.dot_general"})  # bind a variable more
 # Classes that a reduction may have another form of than one around them.
 LOOKED_INTO = CONTRACTIONS | {REDUCE, TIMES, PART, AT, PICKED, KNOWN}
 LOOKED_INTO |= {"stablehlo.scatter"}
+# Operands that make nothing of all that they are put together with, being nothing.
+_COUNT_NOTHING = dict.fromkeys(CONTRACTIONS, frozenset({0, 1}))
+_COUNT_NOTHING["stablehlo.scatter"] = frozenset({2})
 
 
 def reduce(classes: Classes, what: Reduction) -> Made:
@@ -291,6 +295,7 @@ def _bind(classes: Classes, term: ClassTerm, what: Reduction) -> Made | None:
     if in_new or not _binds(classes, term, what.monoid):
         return None
     refs, own = inside(term, what.dims, (what.node, "inside"))
+    what = productive(classes, what, refs, _COUNT_NOTHING.get(term.kind, frozenset()))
     use, rows = closed(classes, what, use_within(what, own), refs)
     commutes = term.kind == "stablehlo.dot_general"
     made = _made(classes, term, (refs, use, rows), what.dims[free:], commutes)
