@@ -158,3 +158,22 @@ def test_rows_are_put_together_in_any_order() -> None:
     assert is_proved(in_front(0, 1))
     assert not is_proved(in_front(1, 1))
     assert not is_proved(in_front(0, 0))
+
+
+@pytest.mark.quick
+def test_what_is_not_known_and_not_chosen_does_not_matter() -> None:
+    """Zeros that a device was not sent stand where it keeps its own rows."""
+
+    def beside_zeros(x: Array) -> Array:
+        return jnp.concatenate([x, jnp.zeros(9)])
+
+    tactic = partir.ManualPartition({}, axis="B", outputs={"out": 0})
+    x = jax.ShapeDtypeStruct((9,), "float32")
+    p = partir.partition(beside_zeros, {"B": 2}, [tactic], args=(x,))
+    text = p.stablehlo()
+    assert "collective_permute" in text
+    assert not p.verify().not_proved
+    for wrong in ("EQ", "GE"):
+        other = text.replace("direction LT>", f"direction {wrong}>")
+        assert other != text
+        assert p.proof(other).proved == ()

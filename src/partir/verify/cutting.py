@@ -15,6 +15,7 @@ from partir.ir.attributes import ROLL, integer, ints
 from partir.ir.core import Op
 from partir.verify.concrete import computed, numbers
 from partir.verify.counting import choose
+from partir.verify.equations.elementwise import is_elementwise
 from partir.verify.equations.indexing import kept_starts
 from partir.verify.indices import plain_start
 from partir.verify.joins import JoinedPiece, is_number, joined, moved
@@ -31,6 +32,7 @@ from partir.verify.spread import (
     narrowed,
     shape_of,
 )
+from partir.verify.unjoined import handed_on
 from partir.verify.unread import unread
 from partir.verify.updates import masked_row
 
@@ -262,7 +264,7 @@ def _select(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]
     """A mask that counts chooses rows; what the source chooses so, is left so."""
     found: Sequence[View] | Unreadable
     try:
-        found = ordered(machine, choose(machine, op, views))
+        found = ordered(machine, choose(machine, op, _handed_on(machine, op, views)))
     except Unreadable as error:
         found = error
     if machine.classes.source is None and not isinstance(found, Unreadable):
@@ -283,6 +285,14 @@ def _select(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]
         if isinstance(found, Unreadable):
             raise found from None
         return found
+
+
+def _handed_on(machine: Machine, op: Op, views: tuple[View, ...]) -> tuple[View, ...]:
+    """What is not known of one of them is not known of the result, by any mask."""
+    tables = any(view.layout.tables for view in views)
+    if machine.classes.source is None or not tables or not is_elementwise(op.signature):
+        return views
+    return tuple(handed_on(machine.classes, views))
 
 
 def by_mask(machine: Machine, chosen: Rows | None, yes: View, no: View) -> View:

@@ -20,7 +20,7 @@ from partir.verify.classes import Classes
 from partir.verify.concrete import computed, number_class
 from partir.verify.contents import recognised
 from partir.verify.equations import equation_of
-from partir.verify.equations.elementwise import is_elementwise
+from partir.verify.equations.elementwise import reads_all
 from partir.verify.layout import DigitLayout, Unreadable, View, repeated
 from partir.verify.merging import plain
 from partir.verify.monoids import monoid_of_kind
@@ -241,7 +241,7 @@ class Machine:
                 known = computed(self.classes, self.sizes, op, views)
                 if known is not None:
                     return known
-                if self.classes.source is not None and is_elementwise(signature):
+                if self.classes.source is not None and reads_all(signature):
                     views = handed_on(self.classes, views)
                 break
         run = HANDLERS.get(kind)

@@ -42,6 +42,11 @@ def is_elementwise(signature: Signature) -> bool:
     return name in _NAMES and same and not others
 
 
+def reads_all(signature: Signature) -> bool:
+    """Whether it does so, and what one of them is always matters: not in a choice."""
+    return signature.name != "select" and is_elementwise(signature)
+
+
 # Of truths: they add up to whether one of them holds, and true is the larger one.
 _OF_TRUTHS = {
     "stablehlo.add": "stablehlo.or",
