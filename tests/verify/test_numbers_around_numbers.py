@@ -63,3 +63,38 @@ def test_another_number_or_place_around_is_another_value() -> None:
     for other in wrong:
         assert right.proof(other.stablehlo()).proved == ()
         assert other.proof(right.stablehlo()).proved == ()
+
+
+def smallest(x: jax.Array, start: jax.Array) -> jax.Array:
+    """Windows along dimensions of one row, and along one in which all rows are equal."""
+    wide = jnp.broadcast_to(x[:, None, :, None], (8, 1, 4, 3))
+    padding = ((0, 0), (0, 2), (0, 0), (2, 0))
+    return lax.reduce_window(wide, start, lax.min, (1, 3, 1, 2), (1,) * 4, padding)
+
+
+def test_windows_along_dimensions_without_rows() -> None:
+    tactic = partir.ManualPartition({"x": 0}, axis="B")
+    args = (shape(8, 4), shape())
+    p = partir.partition(smallest, {"B": 4}, [tactic], args=args)
+    assert not p.verify().not_proved
+    text = p.stablehlo()
+    for right, wrong in (("[2, 0]]>", "[1, 1]]>"), ("minimum", "maximum")):
+        assert right in text
+        assert p.proof(text.replace(right, wrong)).proved == ()
+
+
+def framed(x: jax.Array, inner: float = 0.0, outer: float = 1.0) -> jax.Array:
+    """A number around a column along both dimensions, and another around both."""
+    made = lax.pad(x, inner, ((1, 0, 0), (1, 0, 1)))
+    return lax.pad(made, outer, ((2, 0, 0), (2, 0, 0)))
+
+
+def test_numbers_around_numbers_are_read_as_the_source_has_them() -> None:
+    x = shape(4, 1)
+    p = partir.partition(framed, {"B": 2}, [], args=(x,))
+    assert not p.verify().not_proved
+    for numbers in ((2.0, 1.0), (0.0, 2.0), (1.0, 0.0)):
+        other = partir.partition(
+            lambda x, n=numbers: framed(x, *n), {"B": 2}, [], args=(x,)
+        )
+        assert p.proof(other.stablehlo()).proved == ()

@@ -29,6 +29,7 @@ from partir.verify.slicing import dynamic_slice
 from partir.verify.spread import (
     along,
     dims_held,
+    has_garbage,
     narrowed,
     shape_of,
 )
@@ -48,7 +49,7 @@ def _rows_first(
         @handler(name)
         def run(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]:
             try:
-                return [attempt(machine, op, views)]
+                return _as_the_source(machine, op, views, attempt(machine, op, views))
             except Unreadable as error:
                 if otherwise is not None:
                     return otherwise(machine, op, views)
@@ -62,6 +63,20 @@ def _rows_first(
         return attempt
 
     return keep
+
+
+def _as_the_source(
+    machine: Machine, op: Op, views: tuple[View, ...], found: View
+) -> Sequence[View]:
+    """What an op moves; if some of that was lost, as the source has it, if it does."""
+    classes = machine.classes
+    lost = has_garbage(found.layout) and not any(has_garbage(v.layout) for v in views)
+    if lost and classes.source is not None:
+        with contextlib.suppress(Unreadable):
+            whole = machine.by_equation(op, views)
+            if all(classes.in_source(view.node) for view in whole):
+                return whole
+    return [found]
 
 
 def _counted(view: View, dim: int, numbers_: np.ndarray) -> Rows:

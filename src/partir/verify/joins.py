@@ -22,6 +22,7 @@ from partir.verify.layout import (
     Unreadable,
     View,
     repeated,
+    size_of,
 )
 from partir.verify.machine import Machine
 from partir.verify.merging import along_one, forms_of_all
@@ -468,10 +469,14 @@ def _wide(machine: Machine, view: View, shape: Sequence[int]) -> DigitLayout:
 
 
 def _spread(layout: DigitLayout, dim: int | None, shape: Sequence[int]) -> DigitLayout:
-    """Repeated along the dimension that is joined, at its new size."""
+    """Repeated along the dimension that is joined, at its new size.
+
+    So it is along others that only the places to take rows from run along.
+    """
     local = list(layout.local)
-    if dim is not None:
-        local[dim] = repeated(shape[len(layout.axes) + dim])
+    for number, size in enumerate(shape[len(layout.axes) :]):
+        if number == dim or (size_of(local[number]) == 1 and size > 1):
+            local[number] = repeated(size)
     return layout.with_local(local)
 
 

@@ -198,8 +198,8 @@ def _inside_pins(classes: Classes, term: ClassTerm, what: Reduction) -> Made:
     """A class at some rows: what it is a part of, reduced, at the same rows."""
     (ref,), dims = term.refs, iter(what.dims)
     names = {dim: ("pin", what.node, dim) for dim, _ in term.attrs}
-    whole = tuple(
-        next(dims) if held else (names[dim],) for dim, held in enumerate(ref.dims)
+    whole = tuple(  # nothing counts along the last ones, if they have one row
+        next(dims, ()) if held else (names[dim],) for dim, held in enumerate(ref.dims)
     )
     sizes = dict(what.sizes)
     for dim, name in names.items():
