@@ -66,7 +66,7 @@ def test_another_number_or_place_around_is_another_value() -> None:
 
 
 def smallest(x: jax.Array, start: jax.Array) -> jax.Array:
-    """Windows along dimensions of one row, and along one in which all rows are equal."""
+    """Windows along dimensions of one row, and along one whose rows are equal."""
     wide = jnp.broadcast_to(x[:, None, :, None], (8, 1, 4, 3))
     padding = ((0, 0), (0, 2), (0, 0), (2, 0))
     return lax.reduce_window(wide, start, lax.min, (1, 3, 1, 2), (1,) * 4, padding)
