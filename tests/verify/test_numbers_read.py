@@ -124,3 +124,49 @@ def test_products_with_zeros_around_a_value_count_nothing() -> None:
     ones = text.replace("dense<0.000000e+00>", "dense<1.000000e+00>")
     assert one_off != text != ones
     assert p.proof(one_off).proved == p.proof(ones).proved == ()
+
+
+BESIDE = function(
+    {"x": "3x2xf32", "y": "3x3xf32"},
+    "5xf32",
+    constant("zero", 0.0, "f32"),
+    "%both = stablehlo.concatenate %x, %y, dim = 1 : "
+    "(tensor<3x2xf32>, tensor<3x3xf32>) -> tensor<3x5xf32>",
+    "%r = stablehlo.reduce(%both init: %zero) applies stablehlo.add across "
+    "dimensions = [0] : (tensor<3x5xf32>, tensor<f32>) -> tensor<5xf32>",
+)
+
+
+def short_tile(name: str, operand: str, size: int, number: str) -> str:
+    """Two rows of three, and what is behind them on the last device."""
+    whole, rows = f"tensor<4x{size}xf32>", "low = [0, 0], high = [1, 0]"
+    return f"""%{name}s = stablehlo.pad %{operand}, %{number}, {rows},
+    interior = [0, 0] : (tensor<3x{size}xf32>, tensor<f32>) -> {whole}
+  %{name} = stablehlo.dynamic_slice %{name}s, %at, %first, sizes = [2, {size}] :
+    ({whole}, tensor<i32>, tensor<i32>) -> tensor<2x{size}xf32>"""
+
+
+def beside(x_number: str, y_number: str) -> str:
+    """Short tiles side by side, added up over both devices."""
+    return function(
+        {"x": "3x2xf32", "y": "3x3xf32"},
+        "5xf32",
+        constant("zero", 0.0, "f32"),
+        constant("one", 1.0, "f32"),
+        constant("first", 0, "i32"),
+        device("at", 2),
+        short_tile("a", "x", 2, x_number),
+        short_tile("b", "y", 3, y_number),
+        "%both = stablehlo.concatenate %a, %b, dim = 1 : "
+        "(tensor<2x2xf32>, tensor<2x3xf32>) -> tensor<2x5xf32>",
+        "%part = stablehlo.reduce(%both init: %zero) applies stablehlo.add across "
+        "dimensions = [0] : (tensor<2x5xf32>, tensor<f32>) -> tensor<5xf32>",
+        all_reduce("r", "part", "add", "5xf32"),
+    )
+
+
+def test_short_tiles_side_by_side_end_in_the_same_number() -> None:
+    given = ((), ())
+    assert is_proved(Case(BESIDE, beside("zero", "zero"), given))
+    for numbers in (("zero", "one"), ("one", "zero"), ("one", "one")):
+        assert not is_proved(Case(BESIDE, beside(*numbers), given))

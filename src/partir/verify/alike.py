@@ -20,7 +20,7 @@ def alike(classes: Classes, have: View, want: View) -> bool:
     """Whether a view shows what another one does at every place."""
     if same(have, want):
         return True
-    have, want = (_written_out(classes, view) for view in (have, want))
+    have, want = (written_out(classes, view) for view in (have, want))
     if same(have, want):
         return True
     (base, form), (other, wanted) = (base_of(classes, v.node) for v in (have, want))
@@ -34,7 +34,7 @@ def alike(classes: Classes, have: View, want: View) -> bool:
     return False
 
 
-def _written_out(classes: Classes, view: View) -> View:
+def written_out(classes: Classes, view: View) -> View:
     """Rows as rows of the class that they are of, numbers and all."""
     before = None
     while view != before:

@@ -9,12 +9,14 @@ their own, *joined*; each tells which class it is a row of.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from partir.verify.align import Alignment, Equation
+from partir.verify.alike import written_out
 from partir.verify.classes import Classes
 from partir.verify.components import Component, components, show, tied
 from partir.verify.layout import (
@@ -40,7 +42,9 @@ from partir.verify.spread import (
     class_dims,
     dims_held,
     in_order,
+    loose_dims,
     narrowed,
+    pinned_dims,
     rebuilt,
     relaid,
     rows_of,
@@ -217,7 +221,11 @@ def _forms(
 ) -> Iterator[Sequence[JoinedPiece]]:
     """Pieces as they are, and with their class in other forms."""
     yield pieces
-    for views in forms_of_all(classes, [pieces[n].view for n in values]):
+    given = [pieces[n].view for n in values]
+    others = forms_of_all(classes, given)
+    if len({view.node for view in given}) > 1:
+        others = itertools.chain([[written_out(classes, v) for v in given]], others)
+    for views in others:
         made = list(pieces)
         for number, view in zip(values, views, strict=True):
             made[number] = made[number]._replace(view=view)
@@ -251,8 +259,8 @@ def _common(views: Sequence[View], which: Rows, dim: int | None) -> int | None:
         return found.pop()
     if found:
         return None
-    pinned = set.intersection(*(_pinned(view.layout) for view in views))
-    possible = set.intersection(*(_loose(view.layout, dim) for view in views))
+    pinned = set.intersection(*(pinned_dims(view.layout) for view in views))
+    possible = set.intersection(*(loose_dims(view.layout, dim) for view in views))
     axes = [a for a in range(len(views[0].layout.axes)) if which.shape[a] > 1]
     tiled = {
         k for k in possible for a in axes if k in dims_held(views[0].layout.axes[a])
@@ -262,23 +270,6 @@ def _common(views: Sequence[View], which: Rows, dim: int | None) -> int | None:
     if len(pinned) == 1:
         return pinned.pop()
     return min(possible) if len(possible) == 1 else None
-
-
-def _pinned(layout: DigitLayout) -> set[int]:
-    """Dimensions of the class that are read at one row."""
-    held = [dims_held(items) for items in (*layout.local, *layout.axes)]
-    return {dim for dim, _ in layout.tables} - set().union(*held)
-
-
-def _loose(layout: DigitLayout, dim: int | None) -> set[int]:
-    """Dimensions of the class that no other local dimension counts."""
-    found = {*class_dims(layout)}
-    if dim is None:
-        return found
-    for other, items in enumerate(layout.local):
-        if other != dim:
-            found -= dims_held(items)
-    return found
 
 
 def _alike(view: View, other: View, of_class: int, dim: int | None) -> bool:
@@ -403,9 +394,8 @@ def _of_several(
     refs, use = tied(aligned.refs, aligned.use, parts, [p.size for p in parts])
     made = numbered(refs, use)
     where, tables = dict(made.where()), dict[int, RowTable]()
-    shared = _shared_number(machine, chosen)
     for part in parts:
-        rows = _other_rows(machine, part, shared, forgets)
+        rows = _other_rows(machine, part, chosen, forgets)
         show(part, rows, part.size, aligned.use, where, tables)
     where = {v: (d + 1, stride) for v, (d, stride) in where.items()}
     later = {d + 1: table for d, table in tables.items()}
@@ -421,30 +411,32 @@ def _of_several(
 
 
 def _other_rows(
-    machine: Machine, part: Component, shared: int | None, forgets: bool
+    machine: Machine, part: Component, pieces: Sequence[JoinedPiece], forgets: bool
 ) -> Rows:
-    """Rows of values side by side, along another dimension than that."""
-    numbers = part.columns[part.columns < GARBAGE]
-    if len(part.mentions) == 1 and (numbers == shared).all():
-        return part.columns[:, 0, 0]
-    if numbers.size:
-        raise Unreadable("numbers in place of rows, of some of several values")
-    rows = machine.classes.rows.tuples(part.columns[:, 0])
-    if (rows >= FIRST_MADE).any():
-        if not forgets:
-            raise Unreadable("values side by side whose other rows differ")
-        rows = np.where(rows >= FIRST_MADE, GARBAGE, rows)
-    return rows
-
-
-def _shared_number(machine: Machine, pieces: Sequence[JoinedPiece]) -> int | None:
-    """The number that may stand in place of any row: it is all that is beside a value.
+    """Rows of values side by side, along another dimension than that.
 
     A number in place of a row of one dimension is there at every row of all others: of
-    several values, there is no row of one of them to say so.
+    several values, there is no row of one of them to say so. All of them must.
     """
-    numbers = [p.view.node for p in pieces if is_number(machine, p.view)]
-    return fill(numbers[0]) if len(numbers) == 1 and len(pieces) == 2 else None
+    columns = part.columns[:, 0]
+    garbage = (columns == GARBAGE).any(-1)
+    codes = np.where(garbage, 0, columns.min(-1, initial=0))
+    agreed = np.ones(codes.shape, bool)
+    for number, piece in enumerate(pieces):
+        own = [n for n, (ref, _) in enumerate(part.mentions) if ref == number]
+        agreed &= (columns[:, own] == codes[:, None]).any(-1) | (
+            is_number(machine, piece.view) & (codes == fill(piece.view.node))
+        )
+    agreed &= ((columns >= 0) | (columns == codes[:, None])).all(-1)
+    if (~agreed & (codes < 0)).any() and not forgets:
+        raise Unreadable("numbers in place of rows, of some of several values")
+    rows = columns[:, 0]
+    if len(part.mentions) > 1:
+        rows = machine.classes.rows.tuples(np.where(columns < 0, GARBAGE, columns))
+        if (rows >= FIRST_MADE).any() and not forgets:
+            raise Unreadable("values side by side whose other rows differ")
+        rows = np.where(rows >= FIRST_MADE, GARBAGE, rows)
+    return np.where(codes < 0, np.where(agreed, codes, GARBAGE), rows)
 
 
 def _along(machine: Machine, view: View, dim: int | None) -> int | None:
@@ -453,9 +445,9 @@ def _along(machine: Machine, view: View, dim: int | None) -> int | None:
         return None
     if are_numbers(machine, view):
         return 0
-    found, pinned = along(view.layout, dim), _pinned(view.layout)
+    found, pinned = along(view.layout, dim), pinned_dims(view.layout)
     joined_ = machine.term(view).kind == JOINED
-    if found is None and joined_ and 0 in _loose(view.layout, dim):
+    if found is None and joined_ and 0 in loose_dims(view.layout, dim):
         return 0
     return pinned.pop() if found is None and len(pinned) == 1 else found
 

@@ -263,3 +263,20 @@ def _same_rows(have: DigitLayout, want: DigitLayout, dim: int) -> bool:
     found, wanted = rows_of(have, dim), rows_of(want, dim)
     agree = (found == wanted) & (found != GARBAGE)
     return bool((agree | (wanted == GARBAGE)).all())
+
+
+def pinned_dims(layout: DigitLayout) -> set[int]:
+    """Dimensions of the class that are read at one row."""
+    held = [dims_held(items) for items in (*layout.local, *layout.axes)]
+    return {dim for dim, _ in layout.tables} - set().union(*held)
+
+
+def loose_dims(layout: DigitLayout, dim: int | None) -> set[int]:
+    """Dimensions of the class that no other local dimension counts."""
+    found = {*class_dims(layout)}
+    if dim is None:
+        return found
+    for other, items in enumerate(layout.local):
+        if other != dim:
+            found -= dims_held(items)
+    return found
