@@ -16,6 +16,7 @@ import numpy as np
 from partir.verify.classes import Classes, Made, inside
 from partir.verify.concrete import KNOWN, reduced_rows
 from partir.verify.finite import are_finite
+from partir.verify.joined_sums import reduced_apart
 from partir.verify.kept_rows import (
     apart,
     counted,
@@ -58,6 +59,7 @@ from partir.verify.terms import (
     dims_of,
     where_of,
 )
+from partir.verify.unjoined import JOINED
 
 REDUCE, PART = "reduce", "part"
 # Ops that add up products: a sum over one of their free variables binds it.
@@ -98,7 +100,11 @@ def _reduced(classes: Classes, what: Reduction) -> Made:
     if term.kind == KNOWN and (made := _computed(term, what)) is not None:
         return made
     if term.kind not in (AT, PICKED):
-        return _of_rows(classes, term, what)
+        made = _of_rows(classes, term, what)
+        if term.kind != JOINED or in_source(classes, made):
+            return made
+        apart_ = reduced_apart(classes, term, what, reduce)
+        return apart_ if apart_ and in_source(classes, apart_) else made
     if not _counts_picked(term, what):
         within = _INSIDE[term.kind](classes, term, what)
         return within or _of_rows(classes, term, what)
