@@ -5,6 +5,7 @@ An index that is not in a tile is out of range there, and leaves the tile as it 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -33,6 +34,7 @@ from partir.verify.repetition import starts_reduction
 from partir.verify.rows import GARBAGE, Rows
 from partir.verify.spread import along, rows_of
 from partir.verify.wholes import whole_view
+from partir.verify.written import written_window
 
 
 @handler("scatter")
@@ -41,6 +43,9 @@ def _scatter(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View
     monoid = monoid_of(op.signature.lambdas[0]) if len(views) == 3 else None
     (type_, *_) = op.signature.results
     literal = None if monoid is None else identity(monoid, type_.dtype)
+    if len(views) == 3 and monoid is None:
+        with contextlib.suppress(Unreadable):
+            return written_window(machine, op, views)
     if monoid is None or literal is None:
         return _into(machine, op, views)
     nothing = machine.number(literal, type_)
