@@ -7,9 +7,10 @@
 PLATFORM is cpu, tpu or gpu. No accelerator is needed: libtpu and XLA's CUDA plugin
 compile for devices that are not there (`make bench-tpu`, `make bench-gpu` make an
 environment with them). Shardy gets the function itself with the same shardings of
-arguments and results. For both: memory of a device, temporaries, collectives in the
-final program with loops multiplied, bytes sent, copies, cycles as the compiler for TPUs
-estimates them, and the time to compile.
+arguments and results. For both: memory of a device and temporaries (for TPUs as the
+compiler assigns buffers, `benchmarks/compiled.py`), collectives in the final program
+with loops multiplied, bytes sent, copies, cycles as the compiler for TPUs estimates
+them, and the time to compile.
 
 ``--write`` puts the table into ``benchmarks/results``, with versions and date.
 ``--keep`` keeps figures and final texts in a folder, by what was compiled: a run that
@@ -156,7 +157,8 @@ def compiler_of(args: argparse.Namespace, axes: Mapping[str, int] = AXES) -> Com
     """The compiler that was asked for; it keeps what it makes if that was."""
     target = f"{args.platform} {args.topology} {axes} {_versions(args.platform)}"
     options = _GPU_OPTIONS if args.platform == "gpu" else None
-    return Compiler(target, options, args.keep, args.kept_only)
+    as_assigned = args.platform == "tpu"
+    return Compiler(target, options, args.keep, args.kept_only, as_assigned)
 
 
 def measure(name: str, args: argparse.Namespace) -> Iterator[Row | str]:
