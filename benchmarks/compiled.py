@@ -7,8 +7,8 @@ that a change of partir has left as it was is not compiled again.
 The compiler for TPUs counts twice, in what `memory_analysis` has for temporaries, what
 is lost between them (fragmentation): with 1480 MiB it refuses a scanned MLP that needs
 arguments of 768.69 and "HLO temp 708.30M (… 18.3% fragmentation (129.51M))", and with
-1500 MiB `memory_analysis` has 837.8 for the same temporaries. Of TPUs they are therefore
-read from the buffers that the compiler assigned.
+1500 MiB `memory_analysis` has 837.8 for the same temporaries. Of TPUs they are read
+from the buffers that the compiler assigned.
 """
 
 from __future__ import annotations

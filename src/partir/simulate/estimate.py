@@ -26,6 +26,7 @@ from partir.simulate.kernels.kernel import Kernels
 from partir.simulate.kernels.program_flops import program_flops
 from partir.simulate.kernels.schedule import Scheduler
 from partir.simulate.kernels.xla_flops import counted_flops
+from partir.simulate.memory.habits import MemoryHabits
 from partir.simulate.memory.near_memory import NearMemory
 from partir.simulate.memory.peak import Alive, Peak, peak_memory
 from partir.simulate.network.collectives import Network
@@ -262,9 +263,7 @@ class Estimate:
             self.donated,
             self._schedule,
             self._multiplicity,
-            NearMemory(self.device.near_bytes),
-            copies=not self.device.export.orders_reads,
-            collectives_apart=self.device.collectives_apart,
+            _habits(self.device),
         )
 
     @property
@@ -367,6 +366,17 @@ class Estimate:
             f"{self.peak_bytes / 2**20:.1f} MiB, MFU {self.mfu:.1%} on "
             f"{self.device.name}>"
         )
+
+
+def _habits(device: DeviceSpec) -> MemoryHabits:
+    """What the device's compiler does about memory, by itself or as it is told."""
+    return MemoryHabits(
+        near=NearMemory(device.near_bytes),
+        into_stacks=device.fusion.into_stacks,
+        reduces_in_place=device.reduces_in_place,
+        orders_reads=device.orders_reads or device.export.orders_reads,
+        collectives_apart=device.collectives_apart,
+    )
 
 
 def value_name(source: Program, op: SpmdOp, value: int) -> str:

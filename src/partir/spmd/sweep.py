@@ -52,7 +52,7 @@ def run_pass(program: SpmdProgram, one: Pass) -> SpmdProgram:
     sweep = Sweep(program)
     body = _block(sweep, program.body, one)
     if sweep.renamed:
-        body = _rename(sweep.renamed, body)
+        body = renamed_in(sweep.renamed, body)
     if body is program.body:
         return program
     return replace(program, types=tuple(sweep.types), body=body)
@@ -82,7 +82,9 @@ def collectives_of(ops: Iterable[SpmdOp]) -> list[Collective]:
     return [op for op in ops if type(op) is Collective]
 
 
-def _rename(renamed: dict[int, int], block: Block) -> Block:
+def renamed_in(renamed: dict[int, int], block: Block) -> Block:
+    """The block with other values in place of these, in its own blocks too."""
+
     def new(values: tuple[int, ...]) -> tuple[int, ...]:
         return tuple([renamed.get(v, v) for v in values])
 
@@ -90,7 +92,7 @@ def _rename(renamed: dict[int, int], block: Block) -> Block:
         if isinstance(op, Collective):
             return op._replace(operand=renamed.get(op.operand, op.operand))
         if isinstance(op, Control):
-            blocks = tuple(_rename(renamed, inner) for inner in op.blocks)
+            blocks = tuple(renamed_in(renamed, inner) for inner in op.blocks)
             return replace(op, operands=new(op.operands), blocks=blocks)
         return op._replace(operands=new(op.operands))
 

@@ -90,6 +90,7 @@ def test_caches_tell_policies_apart_by_what_they_do() -> None:
         "keeps_sources": True,
         "narrow_products": True,
         "in_place": True,
+        "into_stacks": True,
         "unrolled_trips": 9,
         "roles": (("stablehlo.tanh", Role.CHEAP),),
     }

@@ -49,6 +49,8 @@ _TPU = partial(
     node_lateness=0.01,
     combine_bytes=30 * 2**20,  # as on GPUs: TPUs' own is not published
     collectives_apart=True,
+    reduces_in_place=True,
+    orders_reads=True,
 )
 _GPU = partial(
     DeviceSpec,

@@ -42,10 +42,13 @@ class FusionPolicy:
         keeps_sources: whether an op that several kernels want, whatever it costs, is
             computed in each of them if what it is made of is in memory as long, and
             stored if not.
-        narrow_products: whether what only products read is stored as bfloat16.
+        narrow_products: whether what only products read is stored as bfloat16; what
+            they read of it in loops, whole or in parts, is rounded before the loops.
         in_place: whether parts of larger values are read and written where they lie by
             the kernels that use or make them, and nobody fills what is written over:
             then a kernel that only cuts out, puts in or fills costs nothing.
+        into_stacks: whether what is computed only to be put into a stack that a loop
+            carries is made there, products too.
         wide_products: whether products of 16-bit floats read and make float32.
         rounds_once: whether what is rounded to a 16-bit float is computed once.
         writes_views: whether a reshape that is wanted in memory is written with the
@@ -77,6 +80,7 @@ class FusionPolicy:
     keeps_sources: bool = False
     narrow_products: bool = False
     in_place: bool = False
+    into_stacks: bool = False
     wide_products: bool = False
     rounds_once: bool = False
     writes_views: bool = False
@@ -103,7 +107,8 @@ class FusionPolicy:
         memory = (self.into_products, self.keeps_sources, self.narrow_products)
         written = (self.wide_products, self.rounds_once, self.writes_views)
         last = (self.unrolled_trips, self.in_place, self.computes_again)
-        key = f"fusion {own} {more} {memory} {shared} {written} {last}"
+        stacks = self.into_stacks
+        key = f"fusion {own} {more} {memory} {shared} {written} {last} {stacks}"
         object.__setattr__(self, "key", key)
 
     def role_of(self, nest: Nest) -> Role:
@@ -149,6 +154,7 @@ XLA_TPU = FusionPolicy(
     keeps_sources=True,
     narrow_products=True,
     in_place=True,
+    into_stacks=True,
     unrolled_trips=8,
 )
 POLICIES = {policy.name: policy for policy in (XLA, XLA_CPU, XLA_GPU, XLA_TPU)}

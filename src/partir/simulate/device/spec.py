@@ -87,6 +87,10 @@ class DeviceSpec:
             values that live briefly; they need no place in memory.
         collectives_apart: whether what a collective makes never takes the place of a
             donated argument that is read.
+        reduces_in_place: whether an all-reduce writes over what it reads, if nobody
+            reads that later and no loop made it.
+        orders_reads: whether the compiler by itself has donated arguments read for the
+            last time before it overwrites them, instead of copying them first.
         fusion: how the compiler fuses ops into kernels.
         export: how programs are written for the compiler.
         keeps_barriers: whether the compiler keeps optimization barriers, by which
@@ -141,6 +145,8 @@ class DeviceSpec:
     copies_operands: bool = False
     near_bytes: float = 0.0
     collectives_apart: bool = False
+    reduces_in_place: bool = False
+    orders_reads: bool = False
     fusion: FusionPolicy = XLA
     export: ExportPolicy = PLAIN
     keeps_barriers: bool = True

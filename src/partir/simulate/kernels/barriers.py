@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from partir.simulate.device.spec import DeviceSpec
 from partir.simulate.kernels.equal_ops import merge_equal
+from partir.simulate.kernels.narrow_captures import narrow_captures
 from partir.simulate.kernels.narrowed import narrowed
 from partir.simulate.kernels.product_operands import with_operands
 from partir.simulate.kernels.scatter_sums import scatter_into_sums
@@ -70,7 +71,7 @@ def _compiled(program: SpmdProgram, device: DeviceSpec, keeps: bool) -> SpmdProg
     if device.export.outer_tiles:
         program = run_pass(program, copy_tiles)
     if device.fusion.narrow_products:
-        program = narrowed(program)
+        program = run_pass(narrowed(program), narrow_captures)
     if keeps or not any(map(_is_barrier, (op for op, _ in program.walk()))):
         return program
     return run_pass(program, _drop)

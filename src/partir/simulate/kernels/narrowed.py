@@ -13,7 +13,7 @@ from partir.rules.traits import Role, changes_form, role_of, takes_part
 from partir.simulate.kernels.work import work_of
 from partir.spmd.program import Block, Collective, Compute, Control, SpmdOp, SpmdProgram
 
-_WIDE, _NARROW = "f32", "bf16"
+WIDE, NARROW = "f32", "bf16"
 _MOVES = frozenset(("all_gather", "all_to_all", "all_slice", "collective_permute"))
 
 
@@ -25,8 +25,8 @@ def narrowed(program: SpmdProgram) -> SpmdProgram:
         before = len(wide)
         _find_wide(program.body, wide)
     types = tuple(
-        tensor(type_.shape, _NARROW)
-        if type_.tensor and type_.dtype == _WIDE and value not in wide
+        tensor(type_.shape, NARROW)
+        if type_.tensor and type_.dtype == WIDE and value not in wide
         else type_
         for value, type_ in enumerate(program.types)
     )
@@ -42,7 +42,7 @@ def _find_wide(block: Block, wide: set[int]) -> None:
             _alike((op.operands[0], op.results[0]), wide)
             if op.results[0] in wide:
                 wide.update(op.operands)
-        elif not _is_product(op) and not (_passes(op) and op.results[0] not in wide):
+        elif not is_product(op) and not (passes(op) and op.results[0] not in wide):
             wide.update(op.operands)
 
 
@@ -68,14 +68,14 @@ def _alike(values: tuple[int, ...], wide: set[int]) -> None:
         wide.update(values)
 
 
-def _is_product(op: SpmdOp) -> bool:
+def is_product(op: SpmdOp) -> bool:
     """One that asks for no precision."""
     if not isinstance(op, Compute) or work_of(op.nest).matmul is None:
         return False
     return "HIGH" not in op.nest.signature.attrs.get("precision_config", "")
 
 
-def _passes(op: SpmdOp) -> bool:
+def passes(op: SpmdOp) -> bool:
     """Whether it hands on what it reads, in another place or shape."""
     if isinstance(op, Collective):
         return op.kind in _MOVES

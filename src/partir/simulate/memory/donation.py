@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from partir.simulate.fold_multiplicity import Multiplicity
 from partir.simulate.kernels.kernel import Kernels
+from partir.simulate.memory.habits import MemoryHabits
 from partir.spmd.program import Collective, SpmdProgram
 
 
@@ -29,7 +30,7 @@ def donation_of(
     block: Kernels,
     donated: Sequence[bool],
     multiplicity: Multiplicity | None,
-    collectives_apart: bool = False,
+    habits: MemoryHabits,
 ) -> Donation:
     """Which results take the buffers of donated arguments."""
     body, types = program.body, program.types
@@ -47,7 +48,7 @@ def donation_of(
             own.append(number)
         elif base is not None:
             pairs.setdefault(body.arguments[place], base)
-    return Donation(pairs, tuple(own), tuple(_to_copy(block, pairs, collectives_apart)))
+    return Donation(pairs, tuple(own), tuple(_to_copy(block, pairs, habits)))
 
 
 def paired(
@@ -62,12 +63,9 @@ def paired(
 
 
 def _to_copy(
-    block: Kernels, successors: dict[int, int], collectives_apart: bool
+    block: Kernels, successors: dict[int, int], habits: MemoryHabits
 ) -> list[int]:
-    """Donated arguments that some kernel may still read when they are overwritten.
-
-    With `collectives_apart`, a collective writes over none that is read at all.
-    """
+    """Donated arguments that some kernel may still read when they are overwritten."""
     maker: dict[int, int] = {}
     readers: dict[int, list[int]] = {}
     bits: dict[int, int] = {}
@@ -89,9 +87,11 @@ def _to_copy(
         if writer is None or argument == result:
             continue
         seen = before[writer]
-        moved = isinstance(block.kernels[writer].op, Collective) and collectives_apart
+        collective = isinstance(block.kernels[writer].op, Collective)
+        moved = collective and habits.collectives_apart
         if any(
-            moved or not seen & bits[reader] for reader in readers.get(argument, ())
+            moved or not (habits.orders_reads or seen & bits[reader])
+            for reader in readers.get(argument, ())
         ):
             copied.append(argument)
     return copied

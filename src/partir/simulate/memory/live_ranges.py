@@ -6,8 +6,11 @@ in place where it is elementwise and what it reads is needed no more.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 
@@ -15,9 +18,10 @@ from partir.ir.types import TensorType
 from partir.rules.traits import Role
 from partir.simulate.kernels.kernel import Kernel, Kernels
 from partir.simulate.memory.buffer_reuse import Buffer, Sizes, by_size, not_hosted
-from partir.simulate.memory.near_memory import NO_NEAR_MEMORY, NearMemory
+from partir.simulate.memory.habits import NO_HABITS, MemoryHabits
+from partir.simulate.memory.near_memory import NO_NEAR_MEMORY
 from partir.simulate.memory.other_repetitions import OtherRepetitions
-from partir.spmd.program import Control
+from partir.spmd.program import Collective, Compute, Control
 
 _IN_PLACE = frozenset((Role.CHEAP, Role.COSTLY, Role.UPDATE))
 
@@ -32,9 +36,9 @@ class LiveRanges:
         schedule: Callable[[Kernels], Kernels],
         is_body: bool,
         others: OtherRepetitions | None = None,
-        near: NearMemory = NO_NEAR_MEMORY,
+        habits: MemoryHabits = NO_HABITS,
     ) -> None:
-        self.near = near
+        self.habits = habits
         self.block, self.types, self.schedule = block, types, schedule
         self.is_body, self.others = is_body, others
         self.kernels = block.kernels
@@ -48,7 +52,9 @@ class LiveRanges:
         self.loans: list[Buffer] = []
         self.shares: set[int] = set()  # values that begin in another's memory
         self.apart = {v for k in self.kernels if k.apart for v in k.writes}
+        self.of_loops = {v for k in self.kernels if k.inner for v in k.writes}
         self._ranges()
+        self.made_there = self._made_there() if is_body else set[int]()
         self._values()
 
     def _ranges(self) -> None:
@@ -70,7 +76,7 @@ class LiveRanges:
                 self.inner[place] = self._inside(kernel)
             spare = self._dying(kernel, place, outs)
             for value in kernel.writes:
-                if value in outs and not self.is_body:
+                if value in self.made_there or (value in outs and not self.is_body):
                     continue
                 size = types[value].bytes
                 if places and self._takes(kernel, place, size, places):
@@ -87,18 +93,51 @@ class LiveRanges:
                 change[stop + 1] -= size
         self.change = np.array(change)
 
+    def _made_there(self) -> set[int]:
+        """What is made in the stack that it is put into, which the loop carries.
+
+        That is what computation makes for nothing else, by way of elementwise kernels
+        too. What collectives make lies elsewhere.
+        """
+        if not self.habits.into_stacks:
+            return set()
+        readers = Counter(v for kernel in self.kernels for v in set(kernel.reads))
+        makers = {
+            value: kernel
+            for kernel in self.kernels
+            if type(kernel.op) is Compute
+            for value in kernel.writes
+            if readers[value] == 1 and value not in self.block.results
+        }
+        found = set[int]()
+        for kernel in reversed(self.kernels):
+            if kernel.role is Role.UPDATE:
+                found.update(v for v in kernel.reads[1:] if v in makers)
+            elif kernel.role in _IN_PLACE and not found.isdisjoint(kernel.writes):
+                size = self.types[kernel.writes[0]].bytes
+                reads = (v for v in kernel.reads if v in makers)
+                same = (v for v in reads if self.types[v].bytes == size)
+                found.update(islice(same, 1))
+        return found
+
     def _dying(self, kernel: Kernel, place: int, outs: set[int]) -> list[int]:
         """Sizes of what a kernel may write over."""
-        if kernel.apart:
+        reduces = self._reduces_in_place(kernel)
+        control = isinstance(kernel.op, Control)
+        if kernel.apart or not (kernel.role in _IN_PLACE or control or reduces):
             return []
-        if kernel.role not in _IN_PLACE and not isinstance(kernel.op, Control):
-            return []
-        last, end, types, apart = self.last, self.end, self.types, self.apart
+        kept = outs | self.apart | (self.of_loops if reduces else set())
+        last, end, types = self.last, self.end, self.types
         return [
             types[v].bytes
             for v in kernel.reads
-            if last[v] == place and v in end and v not in outs and v not in apart
+            if last[v] == place and v in end and v not in kept
         ]
+
+    def _reduces_in_place(self, kernel: Kernel) -> bool:
+        """Whether it is an all-reduce that writes over what it reads."""
+        reduces = isinstance(kernel.op, Collective) and kernel.op.kind == "all_reduce"
+        return reduces and self.habits.reduces_in_place
 
     def _takes(self, kernel: Kernel, place: int, size: int, places: set[int]) -> bool:
         """Whether a result takes the place of a loop's carried value."""
@@ -112,8 +151,9 @@ class LiveRanges:
     def _inside(self, kernel: Kernel) -> float:
         """Peak of a loop's body or of the dearest branch."""
         types, schedule, others = self.types, self.schedule, self.others
+        inside = replace(self.habits, near=NO_NEAR_MEMORY)
         return max(
-            LiveRanges(schedule(inner), types, schedule, True, others).peak()[0]
+            LiveRanges(schedule(inner), types, schedule, True, others, inside).peak()[0]
             for inner in kernel.inner
         )
 
@@ -128,8 +168,9 @@ class LiveRanges:
 
         What is written in place at `stop` may have been there before.
         """
-        if stop < len(self.kernels) and self.kernels[stop].role in _IN_PLACE:
-            stop += 1
+        if stop < len(self.kernels):
+            maker = self.kernels[stop]
+            stop += maker.role in _IN_PLACE or self._reduces_in_place(maker)
         if start < stop:
             self.loans.append((size, start, stop - 1, times))
 
@@ -144,7 +185,7 @@ class LiveRanges:
             needed = not_hosted(live, lent)
         else:
             needed = np.cumsum(self.change)[:count] + sum(more.values())
-        needed = needed - self.near.hidden(self._owned(), self.inner[:count])
+        needed = needed - self.habits.near.hidden(self._owned(), self.inner[:count])
         result: np.ndarray = np.maximum(needed, 0) + self.inner[:count]
         return result
 
@@ -169,7 +210,9 @@ class LiveRanges:
             return 0, 0
         more: Iterable[Sizes] = ({},)
         if self.others:
-            more = self.others.bytes_beside(self.block, self.born, self.end)
+            more = self.others.bytes_beside(
+                self.block, self.born, self.end, self.shares
+            )
         curves = [self.curve(extra) for extra in more]
         curve = max(curves, key=lambda curve: float(curve.max()))
         place = int(np.argmax(curve))

@@ -8,7 +8,7 @@ readers stand (`kernels/repetition_spans.py`): as many as are made and not yet r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
 import numpy as np
@@ -29,13 +29,19 @@ class OtherRepetitions:
         self.types, self.multiplicity = types, multiplicity
 
     def bytes_beside(
-        self, block: Kernels, born: Mapping[int, int], end: Mapping[int, int]
+        self,
+        block: Kernels,
+        born: Mapping[int, int],
+        end: Mapping[int, int],
+        shares: Set[int] = frozenset(),
     ) -> tuple[Sizes, Sizes]:
         """Bytes of the others, beside each kernel's first and its last repetition.
 
-        `born` and `end` are where the values of the block begin and end to live.
+        `born` and `end` are where the values of the block begin and end to live;
+        `shares` begin in the memory of others.
         """
-        return _Beside(self.types, self.multiplicity, block).bytes(born, end)
+        beside = _Beside(self.types, self.multiplicity, block, shares)
+        return beside.bytes(born, end)
 
 
 class _Others(NamedTuple):
@@ -57,9 +63,14 @@ class _Beside:
     """What is beside the kernels of one block."""
 
     def __init__(
-        self, types: Sequence[TensorType], multiplicity: Multiplicity, block: Kernels
+        self,
+        types: Sequence[TensorType],
+        multiplicity: Multiplicity,
+        block: Kernels,
+        shares: Set[int],
     ) -> None:
         self.types, self.multiplicity, self.block = types, multiplicity, block
+        self.shares = shares
         self.counts = block.counts
 
     def bytes(
@@ -104,6 +115,7 @@ class _Beside:
                 first, other = last - (count - 1) * apart, 0.0
             else:
                 other = (last_read - read) / max(counts[reader] - 1, 1)
+            first += _LITTLE * (value in self.shares)  # beside its maker: another's
             yield _Others(size_class(size), count - 1, size, first, apart, read, other)
 
     def _value_count(self, place: int, value: int) -> int:

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from partir.simulate.fold_multiplicity import Multiplicity
 from partir.simulate.kernels.kernel import Kernels
 from partir.simulate.memory.donation import Donation, donation_of
+from partir.simulate.memory.habits import NO_HABITS, MemoryHabits
 from partir.simulate.memory.live_ranges import LiveRanges
-from partir.simulate.memory.near_memory import NO_NEAR_MEMORY, NearMemory
 from partir.simulate.memory.other_repetitions import OtherRepetitions
 from partir.spmd.program import SpmdProgram
 
@@ -58,27 +58,21 @@ def peak_memory(
     donated: Sequence[bool],
     schedule: Callable[[Kernels], Kernels],
     multiplicity: Multiplicity | None = None,
-    near: NearMemory = NO_NEAR_MEMORY,
-    copies: bool = True,
-    collectives_apart: bool = False,
+    habits: MemoryHabits = NO_HABITS,
 ) -> Peak:
     """Peak of a program whose kernels are in order; `schedule` orders loops' bodies.
 
-    `multiplicity` is what a folded program stands for, `near` the memory beside the
-    matrix units, which does not count, `copies` whether arguments that are still read
-    when their successors may be written are copied. With `collectives_apart`, what a
-    collective makes takes no donated argument's place.
+    `multiplicity` is what a folded program stands for, `habits` what the compiler does
+    about memory.
     """
     if multiplicity is not None:
         program, block = _own_results(program, block, len(multiplicity.results))
     types, body = program.types, program.body
     others = OtherRepetitions(types, multiplicity) if multiplicity else None
-    lives = LiveRanges(block, types, schedule, False, others, near)
+    lives = LiveRanges(block, types, schedule, False, others, habits)
     arguments = multiplicity.arguments if multiplicity else [1] * len(body.arguments)
     results = multiplicity.results if multiplicity else [1] * len(body.results)
-    donation = donation_of(program, block, donated, multiplicity, collectives_apart)
-    if not copies:
-        donation = replace(donation, copied=())
+    donation = donation_of(program, block, donated, multiplicity, habits)
     _reuse(lives, program, donation, arguments, results)
     temporary, place = lives.peak()
     pairs = zip(body.arguments, arguments, strict=True)

@@ -1,0 +1,32 @@
+"""What a device's compiler does about memory, by itself or as it is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from partir.simulate.memory.near_memory import NO_NEAR_MEMORY, NearMemory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryHabits:
+    """Where values need no memory of their own, and where copies do.
+
+    Args:
+        near: the memory beside the matrix units, which does not count.
+        into_stacks: whether what is computed only to be put into a stack that a loop
+            carries is made there.
+        reduces_in_place: whether an all-reduce writes over what it reads.
+        orders_reads: whether donated arguments are read for the last time before their
+            successors are written; else they are copied.
+        collectives_apart: whether what a collective makes takes no place of a donated
+            argument that is read.
+    """
+
+    near: NearMemory = NO_NEAR_MEMORY
+    into_stacks: bool = False
+    reduces_in_place: bool = False
+    orders_reads: bool = False
+    collectives_apart: bool = False
+
+
+NO_HABITS = MemoryHabits()
