@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax import Array
 
@@ -58,6 +59,37 @@ def test_first_gathers_are_tied_as_the_policy_says(tied: SpmdProgram) -> None:
     assert prepared(tied, XLA_CPU) is tied
     assert waits(prepared(tied, later)) == [False, True]
     assert has_ties(prepared(tied, later))
+
+
+@pytest.mark.parametrize(("rows", "first"), [(2, True), (16, False)])
+def test_first_gathers_wait_for_what_is_small_beside_them(
+    rows: int, first: bool, x64: None
+) -> None:
+    def chain(x: Array, w: Array) -> Array:
+        return jnp.tanh(jnp.sin(x) @ w) @ w
+
+    case = lowered(
+        chain,
+        np.ones((rows, 64)),
+        np.ones((64, 64)),
+        axes=M2,
+        tactics=[("M", {"w": 0})],
+        gathered={"w": "M"},
+    )
+    policy = replace(PLAIN, ties_first=False, ties_large=True)
+    assert waits(prepared(rewrite(case.spmd), policy)) == [first, True]
+
+
+def test_gathers_for_look_ups_do_not_wait(x64: None) -> None:
+    def looked_up(w: Array, ids: Array) -> Array:
+        return w[ids + 1] @ w
+
+    table, ids = np.ones((64, 64)), np.zeros(4, np.int32)
+    tactics = [("M", {"w": 0})]
+    gathered = {"w": "M"}
+    case = lowered(looked_up, table, ids, axes=M2, tactics=tactics, gathered=gathered)
+    policy = replace(PLAIN, ties_first=False, ties_large=True)
+    assert not waits(prepared(rewrite(case.spmd), policy))[0]
 
 
 def test_one_of_two_gathers_stays_tied_if_the_first_waits_for_nothing(

@@ -16,7 +16,7 @@ from partir.spmd.loop_sums import sum_inside_loops
 from partir.spmd.major_scatters import order_before_sums, scatter_major_dimensions
 from partir.spmd.program import Collective, SpmdOp, SpmdProgram
 from partir.spmd.sweep import Pass, Sweep, collectives_of, run_pass
-from partir.spmd.tie_gathers import gather_key, tie_gathers_in_loops
+from partir.spmd.tie_gathers import gather_key, tie_gathers_in_loops, tie_large_gathers
 from partir.spmd.turned_products import halve_rows, turn_products
 
 
@@ -46,6 +46,7 @@ def untie_first_gathers(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]
 
 PREPARATIONS: tuple[tuple[str, bool, Pass], ...] = (
     ("ties_first", False, untie_first_gathers),
+    ("ties_large", True, tie_large_gathers),
     ("scatters_major", True, scatter_major_dimensions),
     ("sums_ordered", True, order_before_sums),
     ("gathers_results", True, gather_results),

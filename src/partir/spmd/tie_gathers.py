@@ -12,8 +12,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from partir.rules.identities import WAITING, cites
+from partir.rules.traits import Role, role_of
 from partir.spmd.program import Collective, Compute, SpmdOp
 from partir.spmd.sweep import Sweep, collectives_of
+
+_MUCH = 16  # times as much as a gather waits for
 
 
 @cites(WAITING)
@@ -33,6 +36,27 @@ def tie_repeated_gathers(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp
 
 
 @cites(WAITING)
+def tie_large_gathers(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
+    """Make a product's first gather of a value wait, too, if it makes much more.
+
+    What it waits for is in memory because of that: this must be little beside what a
+    gather that does not wait would keep there.
+
+    rewrite:
+        %1 = all_gather 0 {B} %w ; dot %x %1 ; … ; %2 = all_gather 0 {B} %w after %y
+        ->
+        %1 = all_gather 0 {B} %w after %x ; dot %x %1 ; … ; %2 = …
+    """
+    repeated = Counter(gather_key(op) for op in collectives_of(ops))
+    untied = {
+        op.result
+        for op in collectives_of(ops)
+        if op.after < 0 and repeated[gather_key(op)] > 1
+    }
+    return _tied(sweep, ops, untied, much=_MUCH) if untied else ops
+
+
+@cites(WAITING)
 def tie_gathers_in_loops(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
     """Make every gather in a loop wait for the other operand of what reads it.
 
@@ -47,8 +71,10 @@ def tie_gathers_in_loops(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp
     return _tied(sweep, ops, untied)
 
 
-def _tied(sweep: Sweep, ops: Sequence[SpmdOp], gathered: set[int]) -> Sequence[SpmdOp]:
-    """Make these gathers wait."""
+def _tied(
+    sweep: Sweep, ops: Sequence[SpmdOp], gathered: set[int], much: int = 0
+) -> Sequence[SpmdOp]:
+    """Make these gathers wait; those that make so much more than they wait for."""
     made = list(ops)
     born = {value: place for place, op in enumerate(made) for value in op.results}
     readers: dict[int, Compute] = {}
@@ -61,8 +87,16 @@ def _tied(sweep: Sweep, ops: Sequence[SpmdOp], gathered: set[int]) -> Sequence[S
         reader = readers.get(op.result)
         if op.result in gathered and reader is not None:
             after = _latest(sweep, reader, op.result, born, place)
-            made[place] = op._replace(after=after)
+            if not much or _pays(sweep, reader, after, op.result, much):
+                made[place] = op._replace(after=after)
     return made
+
+
+def _pays(sweep: Sweep, reader: Compute, after: int, gathered: int, much: int) -> bool:
+    """Whether a product needs what is gathered with something much smaller."""
+    if after < 0 or role_of(reader.nest) is not Role.OPAQUE:
+        return False
+    return sweep.types[after].bytes * much <= sweep.types[gathered].bytes
 
 
 def gather_key(op: Collective) -> tuple[object, ...]:
