@@ -273,6 +273,7 @@ def page(
 ) -> str:
     """The table with how it was made."""
     command = f"python -m benchmarks.compilers {' '.join(sys.argv[1:])}"
+    assigned = " Memory is what buffers take." if args.platform == "tpu" else ""
     absent = f"\nNot compiled: {'; '.join(missing)}.\n" if missing else ""
     return (
         f"# Compiled for {args.platform} {args.topology}\n\n"
@@ -282,7 +283,7 @@ def page(
         f"| versions | {_versions(args.platform)} |\n"
         "| machine | any: nothing is run; compile times are of this one |\n\n"
         f"Mesh `{partir.Mesh(AXES)}`, {args.layers} layers. Ours / Shardy's; "
-        "*predicted* is the simulator's error on our memory.\n\n"
+        f"*predicted* is the simulator's error on our memory.{assigned}\n\n"
         f"{table(rows)}\n\n{means(rows)}\n{absent}"
     )
 
