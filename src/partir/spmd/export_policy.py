@@ -145,15 +145,15 @@ XLA_GPU = ExportPolicy(
 # pays where these are small: an MLP with ZeRO-3 takes 597 MiB with ties, 677 without
 # (v5p; 569 and 579 on v5e, and 0.96x of the cycles), and in loops, where activations
 # are kept for the backward pass anyway: a scanned transformer takes 731 and 780 (v5e;
-# v5p the same), with up to 3% more cycles. Which dimension is minor it chooses by what
-# makes a value: if a gradient is scattered along its minor one, parameters and state
-# are copied into that order. Updates that are gathered before they are subtracted are
-# all in memory at once. An iteration has the products of one layer, whose order the
+# 843 either way on v5p), with up to 3% more cycles. Which dimension is minor it chooses
+# by what makes a value: if a gradient is scattered along its minor one, parameters and
+# state are copied into that order. Updates that are gathered before they are subtracted
+# are all in memory at once. An iteration has the products of one layer, whose order the
 # scheduler finds: a scanned MLP with activations larger than weights takes 1330 MiB
-# with data parallelism, 1378 if products wait (as memory_analysis has it, which counts
-# what is lost between temporaries twice; so on for the next figures). With layers unrolled, gradients that
-# stay whole are well ordered too: 1107 MiB and 16.5e6 cycles, 1171 and 17.4e6 if
-# products wait for them. Scattered ones it leaves for later.
+# with data parallelism, 1378 if products wait (by memory_analysis, which counts what is
+# lost between temporaries twice). With layers unrolled, gradients that stay whole are
+# well ordered too: 1107 MiB and 16.5e6 cycles, 1171 and 17.4e6 if products wait for
+# them. Scattered ones it leaves for later.
 XLA_TPU = ExportPolicy(
     name="xla_tpu",
     ties_first=False,
