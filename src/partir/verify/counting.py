@@ -325,10 +325,16 @@ def _decided(machine: Machine, op: Op, views: tuple[View, ...]) -> bool | None:
 
 def choose(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
     """A choice that is a constant is what it chooses."""
-    term = machine.term(views[0])
-    if term.kind == "constant" and not term.new:
-        return [views[1] if term.attrs == "true" else views[2]]
+    if is_one_truth(machine, views[0]):
+        true = machine.term(views[0]).attrs == "true"
+        return [views[1] if true else views[2]]
     return machine.by_equation(op, views)
+
+
+def is_one_truth(machine: Machine, mask: View) -> bool:
+    """Whether a mask is the same known truth everywhere, on every device."""
+    term = machine.term(mask)
+    return term.kind == "constant" and not term.new and not mask.layout.tables
 
 
 @handler("partition_id")

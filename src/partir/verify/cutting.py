@@ -14,7 +14,7 @@ import numpy as np
 from partir.ir.attributes import ROLL, integer, ints
 from partir.ir.core import Op
 from partir.verify.concrete import computed, numbers
-from partir.verify.counting import choose
+from partir.verify.counting import choose, is_one_truth
 from partir.verify.equations.elementwise import is_elementwise
 from partir.verify.equations.indexing import kept_starts
 from partir.verify.indices import plain_start
@@ -279,7 +279,7 @@ def _select(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]
     """A mask that counts chooses rows; what the source chooses so, is left so."""
     found: Sequence[View] | Unreadable
     try:
-        found = ordered(machine, choose(machine, op, _handed_on(machine, op, views)))
+        found = ordered(machine, _chosen(machine, op, views))
     except Unreadable as error:
         found = error
     if machine.classes.source is None and not isinstance(found, Unreadable):
@@ -302,12 +302,18 @@ def _select(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]
         return found
 
 
-def _handed_on(machine: Machine, op: Op, views: tuple[View, ...]) -> tuple[View, ...]:
-    """What is not known of one of them is not known of the result, by any mask."""
+def _chosen(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
+    """What is not known of one of them is not known of the result, by any mask.
+
+    A mask of one truth takes one of them as it is, and nothing of the other. Behind
+    what is handed on none counts as such: the other may have what is not known now.
+    """
     tables = any(view.layout.tables for view in views)
     if machine.classes.source is None or not tables or not is_elementwise(op.signature):
-        return views
-    return tuple(handed_on(machine.classes, views))
+        return choose(machine, op, views)
+    if is_one_truth(machine, views[0]):
+        return choose(machine, op, views)
+    return machine.by_equation(op, tuple(handed_on(machine.classes, views)))
 
 
 def by_mask(machine: Machine, chosen: Rows | None, yes: View, no: View) -> View:

@@ -47,6 +47,9 @@ def reduced_apart(
         return None
     if not all(map(classes.rows.is_of_class, distinct)):
         return None
+    own = classes.rows.rows_of_class(np.array(distinct))
+    if own.min() < 0 or own.max() >= FIRST_MADE:  # a number among them is summed, too
+        return None
     keys = sorted({classes.rows.class_of(code) for code in distinct})
     try:
         made = {key: _reduced(classes, what, key, reduce) for key in keys}

@@ -62,10 +62,9 @@ def _window(signature: Signature) -> _Window:
     if reducer.ops or reducer.results != reducer.arguments[1:]:
         raise Unreadable("a scatter that does not replace what is there")
     vector = how.get("index_vector_dim", (0,))[0]
-    columns = index.shape[vector] if vector < len(index.shape) else 1
     own = how.get("update_window_dims", ())
-    single = math.prod(index.shape) == columns
-    if not single or how.get("input_batching_dims", ()):
+    rest = [size for dim, size in enumerate(index.shape) if dim != vector]
+    if math.prod(rest) != 1 or how.get("input_batching_dims", ()):
         raise Unreadable("a scatter of several windows")
     inserted, left = how.get("inserted_window_dims", ()), iter(own)
     places = tuple(
