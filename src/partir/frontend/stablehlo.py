@@ -175,8 +175,8 @@ class _Importer(Reader):
 
     def _called(self, op: Any, attribute: str) -> tuple[Any, Rows]:
         """The function that an attribute names."""
-        name = ir.FlatSymbolRefAttr(op.attributes[attribute]).value
-        return self.functions[name], self._rows[name]
+        callee = self.callee(op, attribute)
+        return callee, self._rows[symbol_of(callee)]
 
     def inline(
         self, op: Any, callee: Any, rows: Rows, operands: tuple[int, ...]

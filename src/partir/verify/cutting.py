@@ -308,10 +308,9 @@ def _chosen(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
     A mask of one truth takes one of them as it is, and nothing of the other. Behind
     what is handed on none counts as such: the other may have what is not known now.
     """
+    on_devices = machine.classes.source is not None and is_elementwise(op.signature)
     tables = any(view.layout.tables for view in views)
-    if machine.classes.source is None or not tables or not is_elementwise(op.signature):
-        return choose(machine, op, views)
-    if is_one_truth(machine, views[0]):
+    if not on_devices or not tables or is_one_truth(machine, views[0]):
         return choose(machine, op, views)
     return machine.by_equation(op, tuple(handed_on(machine.classes, views)))
 

@@ -60,12 +60,7 @@ def rows_inside(
     """For each operand the rows that bound variables stand for there."""
     found: list[dict[Variable, Rows]] = [{} for _ in refs]
     for variable in what.used & what.rows.keys():
-        mentions = [
-            place
-            for place, (_, dims) in enumerate(refs)
-            for dim in dims
-            if variable in dim
-        ]
+        mentions = _mentions(refs, variable)
         columns = classes.rows.columns(what.rows[variable], len(mentions))
         for place in {*mentions}:
             own = [n for n, mention in enumerate(mentions) if mention == place]
@@ -173,12 +168,7 @@ def productive(
     """
     found = dict(what.rows)
     for variable in what.used & what.rows.keys():
-        mentions = [
-            place
-            for place, (_, dims) in enumerate(refs)
-            for dim in dims
-            if variable in dim
-        ]
+        mentions = _mentions(refs, variable)
         if what.sizes[variable] == BAG or not nothing.intersection(mentions):
             continue
         rows = what.rows[variable]
@@ -211,3 +201,8 @@ def closed(
         else:
             found[variable] = made
     return Use(sizes, roles, use.specials), found
+
+
+def _mentions(refs: Sequence[tuple[int, Dims]], variable: Variable) -> list[int]:
+    """Operands that have a variable, as often as they have it."""
+    return [n for n, (_, dims) in enumerate(refs) for dim in dims if variable in dim]
