@@ -93,7 +93,7 @@ def test_gradients_of_windows_are_summed_together() -> None:
     assert not p.proof().not_proved
     text = p.stablehlo()
     for right, wrong in (
-        ("direction LT>", "direction LE>"),
+        ("direction LT>", "direction GT>"),
         ('lo.add"', 'lo.maximum"'),
     ):
         before, found, after = text.rpartition(right)

@@ -20,8 +20,8 @@ from partir.verify.rows import (
 from partir.verify.terms import ClassTerm
 
 _DEPTH = 12
-_LARGEST = {"f16": 65504.0, "bf16": 3.38e38, "f32": 3.4e38, "f64": 1.79e308}
-_ROUNDING = 0.9  # of the largest number: what a few roundings can't lead beyond
+LARGEST = {"f16": 65504.0, "bf16": 3.38e38, "f32": 3.4e38, "f64": 1.79e308}
+ROUNDING = 0.9  # of the largest number: what a few roundings can't lead beyond
 _NORMAL = 2.0**-14
 _KEEPS = frozenset({"at", "picked", "merged"}) | frozenset(
     "stablehlo." + name
@@ -51,7 +51,7 @@ def bound(classes: Classes, node: int, depth: int = _DEPTH) -> float | None:
     """How far floats of a class are from zero at most; None if that may be any."""
     term = classes.terms[node]
     found = _bound(classes, term, depth) if depth else None
-    limit = _ROUNDING * _LARGEST.get(term.dtype, 0.0)
+    limit = ROUNDING * LARGEST.get(term.dtype, 0.0)
     return found if found is not None and found <= limit else None
 
 

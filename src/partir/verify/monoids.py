@@ -65,7 +65,7 @@ def is_identity(monoid: str, literal: str, dtype: str) -> bool:
         return literal in known[monoid]
     if monoid in ("max", "min") and dtype[0] in "fb":
         return literal == _INFINITIES.get((monoid, dtype)) or (
-            dtype in _WITHOUT_INFINITY and _ends(literal, monoid, dtype)
+            dtype in WITHOUT_INFINITY and _ends(literal, monoid, dtype)
         )
     if dtype.startswith("complex"):
         return monoid == "sum" and _is_complex_zero(literal)
@@ -117,7 +117,7 @@ _INFINITIES = {  # as MLIR spells them
 
 
 # The largest numbers of types that have no infinity.
-_WITHOUT_INFINITY = {
+WITHOUT_INFINITY = {
     "f4E2M1FN": 6.0,
     "f6E2M3FN": 7.5,
     "f6E3M2FN": 28.0,
@@ -134,7 +134,7 @@ def _ends(literal: str, monoid: str, dtype: str) -> bool:
         number = float(literal)
     except ValueError:  # bits
         return False
-    return number == _WITHOUT_INFINITY[dtype] * (-1 if monoid == "max" else 1)
+    return number == WITHOUT_INFINITY[dtype] * (-1 if monoid == "max" else 1)
 
 
 def _edge(dtype: str, lowest: bool) -> int:

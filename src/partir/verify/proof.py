@@ -34,6 +34,7 @@ from partir.verify.blame import (
     part_of,
 )
 from partir.verify.classes import Classes
+from partir.verify.elements.written_out import Tilings as OfProgram, written_out
 from partir.verify.excerpt import excerpt
 from partir.verify.held import in_tiles
 from partir.verify.layout import Digit, DigitLayout, View, size_of
@@ -75,12 +76,14 @@ class NotProved:
 class Proof:
     """What was proved of a device-local program, result by result.
 
-    `proved` are names of results, `not_proved` the others with reasons.
+    `proved` are names of results, `not_proved` the others with reasons. Those of the
+    former that only a comparison element by element has proved are `written_out`.
     """
 
     proved: tuple[str, ...]
     not_proved: tuple[NotProved, ...]
     seconds: float
+    written_out: tuple[str, ...] = ()
 
     @property
     def disproved(self) -> tuple[NotProved, ...]:
@@ -171,21 +174,26 @@ def _held_against(
         given = in_tiles(machine, wanted.env[number], source.types[number], tiling)
         machine.env[value] = _of_type(given, local.types[value], source.types[number])
     machine.run(local.body)
-    proved: list[str] = []
-    failed: list[NotProved] = []
-    for port, value, tiling in zip(
-        source.results, local.body.results, out_tilings, strict=True
+    failed: dict[int, NotProved] = {}
+    for number, (port, value, tiling) in enumerate(
+        zip(source.results, local.body.results, out_tilings, strict=True)
     ):
         whole = wanted.env[port.value]
         want = in_tiles(machine, whole, source.types[port.value], tiling)
         have = machine.env[value]
-        if _is_proved(held.classes, want, have):
-            proved.append(port.name)
-            continue
-        blames = len(failed) < _SHOWN
-        failed.append(_compared(machine, port.name, want, have, value, blames))
-    seconds = time.perf_counter() - begin
-    return Proof(tuple(proved), tuple(failed), seconds)
+        if not _is_proved(held.classes, want, have):
+            blames = len(failed) < _SHOWN
+            failed[number] = _compared(machine, port.name, want, have, value, blames)
+    open_ = [number for number, one in failed.items() if not one.disproved]
+    cut = OfProgram(in_tilings, out_tilings)
+    equal = written_out(source, local, mesh, cut, open_)
+    names = [port.name for port in source.results]
+    return Proof(
+        tuple(n for i, n in enumerate(names) if i not in failed or i in equal),
+        tuple(one for number, one in failed.items() if number not in equal),
+        time.perf_counter() - begin,
+        tuple(n for i, n in enumerate(names) if i in equal),
+    )
 
 
 def _run_source(classes: Classes, source: Program) -> Machine:

@@ -1,0 +1,17 @@
+"""Small programs written out, element by element, and compared as formulas.
+
+Where tiles, windows and masks are too odd for `Machine`, both programs are run on
+formulas: every element of every value, on every device, is one. Two elements are equal
+if their formulas are, as polynomials in what arguments and unknown functions give. A
+polynomial is known by its value at one point, drawn at random for each proof in a field
+of 2**127 - 1 numbers: different ones meet there with a chance of some 2**-100.
+
+The cost grows with the number of elements and devices, so that only small programs are
+looked at in this way, and only where nothing else proves a result.
+
+- `field`: numbers at the random point. `rings`: sums and products of each type.
+- `cases`: what depends on an integer that is not known, case by case.
+- `elementwise`, `converting`, `integers`: ops of one element of each operand.
+- `moving`, `lookups`, `products`, `folds`: all other ops.
+- `lockstep`: runs a program on all devices. `written_out`: the comparison.
+"""

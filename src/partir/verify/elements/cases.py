@@ -1,0 +1,265 @@
+"""Formulas that depend on an integer or a truth that is not known, case by case.
+
+An index that is an argument is in one tile or in another, and what is looked up by it
+depends on where. So a formula may be a table: from this integer on, that formula. The
+integer counts from zero to the end of its type, as its bits do.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any
+
+from partir.verify.elements.field import PRIME, Point
+from partir.verify.elements.rings import Integers, Plain, Ring, Truths
+
+_MOST = 600  # cases of one formula
+_SHORT = 32  # so many integers or less are looked at one by one
+Unknown = tuple[int, int]  # an integer: what it is at the random point, and its bits
+Scalar = Any  # a plain formula, `Cases`, or `GARBAGE`
+
+
+class _Garbage:
+    """What lies behind the end of a short tile, or is made of that: any number."""
+
+    def __repr__(self) -> str:
+        return "garbage"
+
+
+GARBAGE = _Garbage()
+FALSE, TRUE = (0, 0), (0, 1)
+
+
+class Cases:
+    """One formula from each start on; those before the next are of the same case."""
+
+    __slots__ = ("_flat", "_hash", "size", "starts", "unknown", "values")
+
+    def __init__(
+        self, unknown: Unknown, starts: tuple[int, ...], values: tuple[Scalar, ...]
+    ) -> None:
+        """Of more than one case, neighbours different."""
+        self.unknown, self.starts, self.values = unknown, starts, values
+        self.size: int = sum([v.size if type(v) is Cases else 1 for v in values])
+        self._hash = hash((unknown, starts, values))
+        self._flat: Plain = None
+
+    def __eq__(self, other: object) -> bool:
+        """Whether they are the same table."""
+        return self is other or (
+            type(other) is Cases
+            and self._hash == other._hash
+            and self.unknown == other.unknown
+            and self.starts == other.starts
+            and self.values == other.values
+        )
+
+    def __hash__(self) -> int:
+        """Computed once."""
+        return self._hash
+
+    def at(self, number: int) -> Scalar:
+        """The formula for an integer."""
+        return self.values[bisect_right(self.starts, number) - 1]
+
+
+class Algebra:
+    """Formulas of one proof, all at the same point."""
+
+    def __init__(self, point: Point | None = None) -> None:
+        """At a random point."""
+        self.point = point or Point()
+        self.members: dict[Hashable, Any] = {}  # of what is made by one operation
+        self._narrow: dict[int, Unknown] = {}  # integers as wider types have them
+
+    # Making cases
+
+    def truth(self, *key: Hashable) -> Cases:
+        """A truth that is known by its key alone."""
+        return Cases((self.point.unknown(*key), 1), (0, 1), (FALSE, TRUE))
+
+    def wider(self, unknown: Unknown) -> int:
+        """An unknown integer, as its bits count from zero, in types with more bits."""
+        made = self.point.unknown("bits of", unknown)
+        self._narrow[made] = unknown
+        return made
+
+    def unknown_of(self, base: int, ring: Integers) -> Unknown:
+        """What decides over a formula with this polynomial."""
+        return self._narrow.get(base, (base, ring.bits))
+
+    def narrowed(self, base: int, bits: int) -> int:
+        """The polynomial of an integer in a type with so many bits."""
+        unknown = self._narrow.get(base)
+        return base if unknown is None or unknown[1] < bits else unknown[0]
+
+    def cases(
+        self,
+        unknown: Unknown,
+        starts: Sequence[int],
+        values: Sequence[Scalar],
+        ring: Ring,
+    ) -> Scalar:
+        """A table of values of a ring, without what says the same twice."""
+        found: list[tuple[int, Scalar]] = []
+        ends = (*starts[1:], 1 << unknown[1])
+        for start, end, value in zip(starts, ends, values, strict=True):
+            for first, one in self._within(unknown, start, end, value, ring):
+                if not found or found[-1][1] != one:
+                    found.append((first, one))
+        if len(found) == 1:
+            return found[0][1]
+        where, what = zip(*found, strict=True)
+        made = Cases(unknown, where, what)
+        if made.size > _MOST and len(what) < made.size:
+            return Cases(unknown, where, tuple(self.flat(one, ring) for one in what))
+        return made
+
+    def _within(
+        self, unknown: Unknown, start: int, end: int, value: Scalar, ring: Ring
+    ) -> Iterator[tuple[int, Scalar]]:
+        """What a value is between two integers, which it may depend on itself."""
+        if type(value) is Cases:
+            if value.unknown == unknown:
+                for first, one in zip(value.starts, value.values, strict=True):
+                    if first <= start:
+                        held = one
+                    elif first < end:
+                        yield from self._within(unknown, start, first, held, ring)
+                        start, held = first, one
+                yield from self._within(unknown, start, end, held, ring)
+                return
+            if value.unknown < unknown:
+                value = self.flat(value, ring)
+        depends = self._substituted(value, ring, unknown, start) != value
+        if depends and end - start <= _SHORT:
+            for number in range(start, end):
+                yield number, self._substituted(value, ring, unknown, number)
+        else:
+            yield start, value
+
+    # Using them
+
+    def apply(
+        self,
+        run: Callable[..., Scalar],
+        out: Ring,
+        rings: Sequence[Ring],
+        *args: Scalar,
+    ) -> Scalar:
+        """What `run` makes of plain formulas, in every case; `rings` are the args'."""
+        tables = [a for a in args if type(a) is Cases]
+        if not tables:
+            return run(*args)
+        if _product_of_sizes(tables) > _MOST:
+            flat = [self.flat(a, r) for a, r in zip(args, rings, strict=True)]
+            return run(*flat)
+        unknown = min(a.unknown for a in tables)
+        split = [type(a) is Cases and a.unknown == unknown for a in args]
+        starts = sorted(
+            {n for a, s in zip(args, split, strict=True) if s for n in a.starts}
+        )
+        ends = (*starts[1:], 1 << unknown[1])
+        values = []
+        for start, end in zip(starts, ends, strict=True):
+            here = [
+                a.at(start) if s else self._pinned(a, r, unknown, (start, end))
+                for a, s, r in zip(args, split, rings, strict=True)
+            ]
+            values.append(self.apply(run, out, rings, *here))
+        return self.cases(unknown, starts, values, out)
+
+    def _pinned(
+        self, scalar: Scalar, ring: Ring, unknown: Unknown, between: tuple[int, int]
+    ) -> Scalar:
+        """A formula where the unknown integer is a single one: then that is known."""
+        start, end = between
+        if end - start != 1:
+            return scalar
+        return self._substituted(scalar, ring, unknown, start)
+
+    def _substituted(
+        self, scalar: Scalar, ring: Ring, unknown: Unknown, number: int
+    ) -> Scalar:
+        """An integer that is so much more than the unknown one, which is known here."""
+        if not isinstance(ring, Integers) or isinstance(ring, Truths):
+            return scalar
+        if type(scalar) is Cases or scalar is GARBAGE or not scalar[0]:
+            return scalar
+        if self.unknown_of(scalar[0], ring) != unknown:
+            return scalar
+        return ring.number(number + scalar[1])
+
+    def linear(self, run: Callable[..., Plain], ring: Ring, *args: Scalar) -> Scalar:
+        """The same for sums and products: different unknowns' need no tables."""
+        seen = {u for a in args if type(a) is Cases for u in unknowns(a)}
+        if not seen:
+            return GARBAGE if GARBAGE in args else run(*args)
+        if len(seen) > 1:
+            flat = [self.flat(a, ring) for a in args]
+            return GARBAGE if GARBAGE in flat else run(*flat)
+
+        def strict(*given: Plain) -> Scalar:
+            return GARBAGE if GARBAGE in given else run(*given)
+
+        return self.apply(strict, ring, [ring] * len(args), *args)
+
+    def flat(self, scalar: Scalar, ring: Ring) -> Plain:
+        """A table as a polynomial of truths: whether the integer is this or more."""
+        if type(scalar) is not Cases:
+            return scalar
+        if scalar._flat is None:
+            scalar._flat = self._flattened(scalar, ring)
+        return scalar._flat
+
+    def _flattened(self, table: Cases, ring: Ring) -> Plain:
+        values = [self.flat(v, ring) for v in table.values]
+        if any(v is GARBAGE for v in values):
+            return GARBAGE
+        made = values[0]
+        for start, before, after in zip(
+            table.starts[1:], values, values[1:], strict=False
+        ):
+            step = ring.add(after, ring.neg(before))
+            truth = self.point.unknown("from", table.unknown, start)
+            made = ring.add(made, ring.scaled(step, truth))
+        return made
+
+    def chosen(self, ring: Ring, which: Plain, x: Plain, y: Plain) -> Plain:
+        """One of two plain formulas, by a plain truth."""
+        if not which[0]:
+            return x if which[1] else y
+        if GARBAGE in (x, y):
+            return GARBAGE
+        if x == y:
+            return x
+        step = ring.add(x, ring.neg(y))
+        if which[1]:  # true where all unknowns are zero
+            which, x, y, step = negated(which), y, x, ring.neg(step)
+        return ring.add(y, ring.scaled(step, which[0]))
+
+
+def negated(truth: Plain) -> Plain:
+    """The other truth."""
+    return -truth[0] % PRIME, 1 - truth[1]
+
+
+def unknowns(table: Cases) -> set[Unknown]:
+    """All integers that a table depends on."""
+    found = {table.unknown}
+    for value in table.values:
+        if type(value) is Cases:
+            found |= unknowns(value)
+    return found
+
+
+def _product_of_sizes(tables: Sequence[Cases]) -> int:
+    """At most so many cases there are together; equal unknowns have them in common."""
+    sizes: dict[Unknown, int] = {}
+    for table in tables:
+        sizes[table.unknown] = sizes.get(table.unknown, 0) + table.size
+    made = 1
+    for size in sizes.values():
+        made *= size
+    return made

@@ -1,0 +1,258 @@
+"""Ops that compute each element from those at the same place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from partir.ir.core import Signature
+from partir.verify.elements import integers
+from partir.verify.elements.cases import GARBAGE, Algebra, Cases, Scalar, negated
+from partir.verify.elements.converting import Converting
+from partir.verify.elements.field import PRIME
+from partir.verify.elements.monoids import Monoids
+from partir.verify.elements.numbers import Numbers
+from partir.verify.elements.rings import (
+    Complex,
+    Floats,
+    Integers,
+    Plain,
+    Ring,
+    Truths,
+    ring_of,
+)
+from partir.verify.equations.elementwise import ELEMENTWISE
+from partir.verify.layout import Unreadable
+
+_WAY = re.compile(r"comparison_direction (\w+)")
+_MONOIDS = {
+    "maximum": "max",
+    "minimum": "min",
+    "and": "and",
+    "or": "or",
+    "xor": "xor",
+    "add": "sum",
+    "multiply": "product",
+}
+_OF_TRUTHS = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and"}
+_NORMAL = 2.0**-14  # in every type
+Run = Callable[..., Scalar]
+
+
+class Elementwise:
+    """What each op makes of one element of each operand."""
+
+    def __init__(self, algebra: Algebra) -> None:
+        """Of one proof."""
+        self.algebra, self.numbers = algebra, Numbers(algebra)
+        self.monoids = Monoids(algebra, self.numbers)
+        self.converting = Converting(algebra, self.numbers, self.monoids.bounds)
+        self._known: dict[Any, Run] = {}
+        self._said: set[Hashable] = set()
+        self.of_source = True  # what is said of values is believed, and kept in mind
+
+    def believe(self, *key: Hashable) -> None:
+        """Hear what is said of a value: devices may say what the source does."""
+        if self.of_source:
+            self._said.add(key)
+        elif key not in self._said:
+            raise Unreadable("a promise that the source does not make")
+
+    def run(self, signature: Signature) -> Run | None:
+        """An op's function on scalars; None if it is none of one place."""
+        if signature.kind not in ELEMENTWISE:
+            return None
+        dtypes = tuple(t.dtype for t in signature.operands)
+        key = (signature.kind, dtypes, signature.results[0].dtype, _attrs(signature))
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._remembering(self._made(signature, dtypes))
+        return found
+
+    def _remembering(self, run: Run) -> Run:
+        known: dict[Any, Scalar] = {}
+
+        def remembered(*args: Scalar) -> Scalar:
+            found = known.get(args)
+            if found is None:
+                found = known[args] = run(*args)
+            return found
+
+        return remembered
+
+    def _made(self, signature: Signature, dtypes: tuple[str, ...]) -> Run:
+        name, out = signature.name, signature.results[0].dtype
+        ring, rings = ring_of(out), [ring_of(dtype) for dtype in dtypes]
+        if name == "convert":
+            return self.convert(dtypes[0], out)
+        if name == "select":
+            return self.select(out)
+        if isinstance(ring, Truths):
+            name = _OF_TRUTHS.get(name, name)
+        if name in ("maximum", "minimum") and isinstance(ring, Integers):
+            return self._extreme(name, out, ring)
+        monoid = _MONOIDS.get(name)
+        if monoid is not None:
+            return lambda *args: self.monoids.total(monoid, out, ring, args)
+        if name == "clamp":
+            return self._clamp(out, ring)
+        if name in ("subtract", "negate"):
+            return self._linear(name, out, ring)
+        plain = self._plain(signature, name, ring, rings)
+
+        def strict(*args: Plain) -> Scalar:
+            return GARBAGE if GARBAGE in args else plain(*args)
+
+        return lambda *args: self.algebra.apply(strict, ring, rings, *args)
+
+    def convert(self, before: str, after: str) -> Run:
+        """From one type to another."""
+        if before == after:
+            return lambda x: x
+        rings = (ring_of(after), (ring_of(before),))
+        run = self.converting.run(before, after)
+        return lambda x: self.algebra.apply(run, *rings, x)
+
+    def select(self, dtype: str) -> Run:
+        """One of two, by a truth; what is not chosen may be anything."""
+        ring, truths = ring_of(dtype), ring_of("i1")
+
+        def run(which: Plain, x: Scalar, y: Scalar) -> Scalar:
+            if which is GARBAGE:
+                return x if x == y else GARBAGE
+            return self.algebra.chosen(ring, which, x, y)
+
+        def chosen(which: Scalar, x: Scalar, y: Scalar) -> Scalar:
+            if which in ((0, 0), (0, 1)):
+                return x if which == (0, 1) else y
+            return self.algebra.apply(run, ring, (truths, ring, ring), which, x, y)
+
+        return chosen
+
+    def _linear(self, name: str, dtype: str, ring: Ring) -> Run:
+        """Differences; of what is no number, nothing else is known."""
+        linear, special = self.algebra.linear, {*self.numbers.special.values()}
+
+        def negative(x: Plain) -> Plain:
+            if isinstance(ring, Floats):
+                if x == 0:
+                    return self.numbers.special["-0.0"]
+                if x in special:
+                    return self.numbers.formula(-self.numbers.number(x))  # type: ignore[operator]
+            return ring.neg(x)
+
+        if name == "negate":
+            return lambda x: linear(negative, ring, x)
+        add = self.monoids.total
+        return lambda x, y: add("sum", dtype, ring, (x, linear(negative, ring, y)))
+
+    def _extreme(self, name: str, dtype: str, ring: Integers) -> Run:
+        """Of a known integer and another: one or the other, case by case."""
+        way = "GE" if name == "maximum" else "LE"
+        select = self.select(dtype)
+
+        def plain(x: Plain, y: Plain) -> Scalar:
+            if GARBAGE in (x, y):
+                return GARBAGE
+            if x[0] and y[0] and x[0] != y[0]:
+                return self.monoids.total(_MONOIDS[name], dtype, ring, (x, y))
+            return select(integers.compared(self.algebra, ring, way, x, y), x, y)
+
+        return lambda x, y: self.algebra.apply(plain, ring, (ring, ring), x, y)
+
+    def _clamp(self, dtype: str, ring: Ring) -> Run:
+        if isinstance(ring, Integers):
+            largest = self._extreme("maximum", dtype, ring)
+            least = self._extreme("minimum", dtype, ring)
+            return lambda low, x, high: least(largest(low, x), high)
+        total = self.monoids.total
+        return lambda low, x, high: total(
+            "min", dtype, ring, (total("max", dtype, ring, (low, x)), high)
+        )
+
+    # On plain formulas
+
+    def _plain(
+        self, signature: Signature, name: str, ring: Ring, rings: Sequence[Ring]
+    ) -> Run:
+        dtype = signature.operands[0].dtype
+        if name == "compare":
+            return self._compare(signature, dtype, rings[0])
+        if name in ("real", "imag", "complex"):
+            return self._parts(name, rings[0])
+        if name == "divide" and isinstance(ring, Floats):
+            return self._quotient(dtype)
+        if isinstance(ring, Truths) and name == "not":
+            return negated
+        point, key = self.algebra.point, (signature.kind, dtype, _attrs(signature))
+        whole = isinstance(rings[0], Integers) and isinstance(ring, Integers)
+
+        def run(*args: Plain) -> Scalar:
+            if whole and len({id(r) for r in rings}) == 1:
+                known = integers.computed(rings[0], name, args)  # type: ignore[arg-type]
+                if known is not None:
+                    return known
+            if isinstance(ring, Truths):
+                return self.algebra.truth(*key, args)
+            return ring.unknown(point, *key, args)
+
+        return run
+
+    def _compare(self, signature: Signature, dtype: str, ring: Ring) -> Run:
+        found = _WAY.search(signature.attrs["comparison_direction"])
+        assert found is not None
+        way, algebra = found[1], self.algebra
+        if isinstance(ring, Integers):
+            return lambda x, y: integers.compared(algebra, ring, way, x, y)
+        total = "TOTALORDER" in signature.attrs.get("compare_type", "")
+        return lambda x, y: self._compared(way, (dtype, total), x, y)
+
+    def _compared(self, way: str, key: tuple[str, bool], x: Plain, y: Plain) -> Scalar:
+        """Whether a float is less than another, or equal to it."""
+        if way in integers.TURNED:
+            way, x, y = integers.TURNED[way], y, x
+        if way in ("EQ", "NE") and y < x:
+            x, y = y, x
+        made = self.algebra.truth("compare", *key, way.replace("NE", "EQ"), x, y)
+        if way != "NE":
+            return made
+        return Cases(made.unknown, made.starts, made.values[::-1])
+
+    def is_nan(self, dtype: str, x: Scalar) -> Scalar:
+        """Whether a float is not equal to itself."""
+        ring, truths = ring_of(dtype), ring_of("i1")
+
+        def run(one: Plain) -> Scalar:
+            if one is GARBAGE:
+                return GARBAGE
+            return self._compared("NE", (dtype, False), one, one)
+
+        return self.algebra.apply(run, truths, (ring,), x)
+
+    def _parts(self, name: str, ring: Ring) -> Run:
+        """Of complex numbers; a real one has itself and nothing."""
+        if name == "complex":
+            return lambda x, y: (x, y)
+        if not isinstance(ring, Complex):
+            return (lambda x: x) if name == "real" else (lambda x: 0)
+        return (lambda x: x[0]) if name == "real" else (lambda x: x[1])
+
+    def _quotient(self, dtype: str) -> Run:
+        """By a number that is normal, and so is its inverse, a product."""
+
+        def run(x: int, y: int) -> int:
+            by = (
+                self.monoids.bounds.of(y)
+                if self.numbers.number(y) is not None
+                else None
+            )
+            if by and _NORMAL <= by <= 1 / _NORMAL:
+                return self.monoids.mul(ring_of(dtype))(x, pow(y, -1, PRIME))
+            return self.algebra.point.unknown("divided", dtype, x, y)
+
+        return run
+
+
+def _attrs(signature: Signature, *read: str) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((k, v) for k, v in signature.attrs.items() if k not in read))

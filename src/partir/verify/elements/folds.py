@@ -1,0 +1,255 @@
+"""Reductions, over dimensions and windows; orders; choices in windows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from partir.ir.attributes import FORMED, integer, ints
+from partir.ir.core import Lambda, Signature
+from partir.verify.elements.bodies import body_of, in_any_order
+from partir.verify.elements.cases import GARBAGE, Scalar
+from partir.verify.elements.elementwise import Elementwise
+from partir.verify.elements.moving import numbered, padded
+from partir.verify.elements.rings import Ring, ring_of
+from partir.verify.layout import Unreadable
+from partir.verify.monoids import monoid_of
+
+Elements = list[Scalar]
+OUTSIDE = -1
+
+
+def reduce(
+    ops: Elementwise, signature: Signature, given: Sequence[Elements]
+) -> list[Elements]:
+    """Over dimensions."""
+    shape, dims = signature.operands[0].shape, ints(signature.attrs["dimensions"])
+    kept = [d for d in range(len(shape)) if d not in dims]
+    at = numbered([shape])[0].transpose([*kept, *dims])
+    count = math.prod(shape[d] for d in kept)
+    members = at.reshape(count, math.prod(shape[d] for d in dims))
+    return _reduced(ops, signature, given, members.tolist())
+
+
+def reduce_window(
+    ops: Elementwise, signature: Signature, given: Sequence[Elements]
+) -> list[Elements]:
+    """Over windows; XLA leaves padding out, and counts the start once."""
+    return _reduced(ops, signature, given, _windows(signature))
+
+
+@lru_cache(maxsize=256)
+def _windows(signature: Signature) -> list[list[int]]:
+    """Places that each window shows, `OUTSIDE` for padding."""
+    attrs, (at,) = signature.attrs, numbered([signature.operands[0].shape])
+    rank = at.ndim
+    sizes = ints(attrs["window_dimensions"])
+    strides, base, dilation = (
+        ints(attrs[name]) if name in attrs else (1,) * rank
+        for name in ("window_strides", "base_dilations", "window_dilations")
+    )
+    padding = ints(attrs["padding"]) if "padding" in attrs else (0,) * 2 * rank
+    for d in range(rank):
+        edges = (padding[2 * d], padding[2 * d + 1], base[d] - 1)
+        at = padded(at, d, edges, OUTSIDE)
+        reach = (sizes[d] - 1) * dilation[d] + 1
+        count = max((at.shape[d] - reach) // strides[d] + 1, 0)
+        rows = (
+            np.arange(count)[:, None] * strides[d] + np.arange(sizes[d]) * dilation[d]
+        )
+        at = np.moveaxis(np.take(at, rows, axis=d), d + 1, -1)
+    made: list[list[int]] = at.reshape(-1, math.prod(sizes)).tolist()
+    return made
+
+
+def _reduced(
+    ops: Elementwise,
+    signature: Signature,
+    given: Sequence[Elements],
+    members: Sequence[Sequence[int]],
+) -> list[Elements]:
+    count, body = len(signature.results), signature.lambdas[0]
+    values = [
+        list(map(ops.convert(type_.dtype, wide.dtype), held))
+        for type_, wide, held in zip(
+            signature.operands,
+            [body.types[a] for a in body.arguments] * 2,
+            given,
+            strict=False,
+        )
+    ]
+    if [body.types[r].dtype for r in body.results] != [
+        t.dtype for t in signature.results
+    ]:
+        raise Unreadable("a reduction that gives another type than it adds up in")
+    starts = [one for (one,) in values[count:]]
+    if count == 1:
+        monoid, dtype = named(body), signature.results[0].dtype
+        if monoid is not None:
+            ring, (held,) = ring_of(dtype), values[:1]
+            return [
+                [
+                    ops.monoids.total(
+                        monoid, dtype, ring, [starts[0], *_picked(held, places)]
+                    )
+                    for places in members
+                ]
+            ]
+    return _by_body(ops, signature, values[:count], starts, members)
+
+
+def _picked(held: Elements, places: Sequence[int]) -> Elements:
+    return [held[place] for place in places if place != OUTSIDE]
+
+
+def _by_body(
+    ops: Elementwise,
+    signature: Signature,
+    values: Sequence[Elements],
+    starts: Elements,
+    members: Sequence[Sequence[int]],
+) -> list[Elements]:
+    """By what has no name: as it computes, or at least in its order."""
+    rings = [ring_of(type_.dtype) for type_ in signature.results]
+    first = [ops.algebra.flat(s, r) for s, r in zip(starts, rings, strict=True)]
+    key = ("by", spelled(signature.lambdas[0]), tuple(first))
+    run = body_of(ops, signature.lambdas[0])
+    made: list[Elements] = [[] for _ in rings]
+    for places in members:
+        rows = [*zip(*(_picked(held, places) for held in values), strict=True)]
+        found = in_any_order(run, tuple(starts), rows)
+        if found is None:
+            found = ops.monoids.in_order(key, rows, rings)
+        for into, scalar in zip(made, found, strict=True):
+            into.append(scalar)
+    return made
+
+
+def named(body: Lambda) -> str | None:
+    """The monoid that a reducer is, if it has a name here."""
+    plain = len(body.ops) == 1 and {*body.ops[0].operands} == {*body.arguments}
+    if plain and body.ops[0].kind == "stablehlo.xor" and len(body.arguments) == 2:
+        return "xor" if body.ops[0].results == body.results else None
+    return monoid_of(body)
+
+
+def spelled(body: Lambda) -> Any:
+    """A region as what it computes, without where it was written."""
+    return (
+        tuple(body.types[a].dtype for a in body.arguments),
+        tuple(
+            (
+                op.kind,
+                tuple(sorted(op.signature.attrs.items())),
+                op.operands,
+                tuple(t.dtype for t in op.signature.results),
+                tuple(map(spelled, op.signature.lambdas)),
+            )
+            for op in body.ops
+        ),
+        body.arguments,
+        body.results,
+    )
+
+
+# Orders
+
+
+def sort(
+    ops: Elementwise, signature: Signature, given: Sequence[Elements]
+) -> list[Elements]:
+    """Each row is what it is by all of its elements."""
+    attrs, shape = signature.attrs, signature.operands[0].shape
+    dim = integer(attrs["dimension"]) % len(shape) if "dimension" in attrs else -1
+    key = ("sorted", attrs.get("is_stable", ""), spelled(signature.lambdas[0]))
+    return _by_rows(ops, signature, given, dim, key)
+
+
+def top_k(
+    ops: Elementwise, signature: Signature, given: Sequence[Elements]
+) -> list[Elements]:
+    """The largest of each row, and where they are."""
+    count = signature.results[0].shape[-1]
+    return _by_rows(ops, signature, given, -1, ("largest",), count)
+
+
+def _by_rows(
+    ops: Elementwise,
+    signature: Signature,
+    given: Sequence[Elements],
+    dim: int,
+    key: tuple[Any, ...],
+    count: int | None = None,
+) -> list[Elements]:
+    """A function of whole rows, of which nothing else is known."""
+    shape, algebra = signature.operands[0].shape, ops.algebra
+    at = np.moveaxis(numbered([shape])[0], dim, -1)
+    rows = at.reshape(-1, shape[dim])
+    rings = [ring_of(type_.dtype) for type_ in signature.operands]
+    dtypes = tuple(type_.dtype for type_ in signature.operands)
+    outs = [ring_of(type_.dtype) for type_ in signature.results]
+    length = shape[dim] if count is None else count
+    made = [np.empty((len(rows), length), dtype=object) for _ in outs]
+    for number, row in enumerate(rows.tolist()):
+        flat = tuple(
+            tuple(algebra.flat(held[place], ring) for place in row)
+            for held, ring in zip(given, rings, strict=True)
+        )
+        bad = any(GARBAGE in one for one in flat)
+        for which, (into, ring) in enumerate(zip(made, outs, strict=True)):
+            for place in range(length):
+                into[number, place] = (
+                    GARBAGE
+                    if bad
+                    else ring.unknown(algebra.point, key, dtypes, flat, which, place)
+                )
+    wide = (*at.shape[:-1], length)
+    return [list(np.moveaxis(into.reshape(wide), -1, dim).reshape(-1)) for into in made]
+
+
+# Choices in windows
+
+
+def select_and_scatter(
+    ops: Elementwise, signature: Signature, given: Sequence[Elements]
+) -> Elements:
+    """Each window's number goes to the element that is chosen there."""
+    if FORMED in signature.attrs:
+        raise Unreadable("a normal form of a choice in windows")
+    value, source, (start,) = given
+    type_, (result,) = signature.operands[0], signature.results
+    ring, held = ring_of(result.dtype), ring_of(type_.dtype)
+    choose, add = signature.lambdas
+    monoid = monoid_of(add)
+    if monoid != "sum":
+        raise Unreadable("choices in windows that are not added up")
+    key = ("chosen", type_.dtype, spelled(choose))
+    members = [[start] for _ in value]
+    for places, number in zip(_windows(signature), source, strict=True):
+        inside = [place for place in places if place != OUTSIDE]
+        flat = tuple(ops.algebra.flat(value[place], held) for place in inside)
+        for rank, place in enumerate(inside):
+            members[place].append(_where(ops, ring, key, flat, rank, number))
+    return [ops.monoids.total("sum", result.dtype, ring, m) for m in members]
+
+
+def _where(
+    ops: Elementwise,
+    ring: Ring,
+    key: tuple[Any, ...],
+    flat: tuple[Any, ...],
+    rank: int,
+    number: Scalar,
+) -> Scalar:
+    """A number where a window chooses one of its elements, zero elsewhere."""
+    if len(flat) == 1:
+        return number
+    plain = ops.algebra.flat(number, ring)
+    if GARBAGE in flat or plain is GARBAGE:
+        return GARBAGE
+    truth = ops.algebra.point.unknown(key, flat, rank)
+    return ring.scaled(plain, truth)

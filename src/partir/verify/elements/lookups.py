@@ -1,0 +1,315 @@
+"""Slices, look-ups and updates at places that may be unknown."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from partir.ir.attributes import fields, ints
+from partir.ir.core import Signature
+from partir.verify.elements.cases import FALSE, GARBAGE, TRUE, Scalar
+from partir.verify.elements.elementwise import Elementwise
+from partir.verify.elements.places import PLACES, clamped, within
+from partir.verify.elements.rings import Integers, Ring, Truths, ring_of
+from partir.verify.layout import Unreadable
+from partir.verify.monoids import monoid_of
+
+Elements = list[Scalar]
+Index = tuple[int, ...]
+
+
+def _integers(dtype: str) -> Integers:
+    ring = ring_of(dtype)
+    if not isinstance(ring, Integers):
+        raise Unreadable("places that are no integers")
+    return ring
+
+
+def _chosen(
+    ops: Elementwise, ring: Ring, read: Callable[..., Scalar], places: Sequence[Scalar]
+) -> Scalar:
+    """What is read at places, in every case of them."""
+
+    def run(*known: Scalar) -> Scalar:
+        return GARBAGE if GARBAGE in known else read(*known)
+
+    return ops.algebra.apply(run, ring, [PLACES] * len(places), *places)
+
+
+# Slices
+
+
+def dynamic_slice(
+    ops: Elementwise, signature: Signature, given: Sequence[Elements]
+) -> Elements:
+    """A window that starts where it fits."""
+    value, *starts = given
+    type_, ring = signature.operands[0], ring_of(signature.operands[0].dtype)
+    sizes = signature.results[0].shape
+    at = _starts(ops, signature, 1, starts, type_.shape, sizes)
+    strides = _strides(type_.shape)
+    made = []
+    for index in np.ndindex(*sizes):
+        first = _flat(index, strides)
+
+        def read(*places: int, first: int = first) -> Scalar:
+            return value[first + _flat(places, strides)]
+
+        made.append(_chosen(ops, ring, read, at))
+    return made
+
+
+def dynamic_update_slice(
+    ops: Elementwise, signature: Signature, given: Sequence[Elements]
+) -> Elements:
+    """The operand with a window written into it, where it fits."""
+    value, update, *starts = given
+    type_, window = signature.operands[:2]
+    ring, inner = ring_of(type_.dtype), _strides(window.shape)
+    at = _starts(ops, signature, 2, starts, type_.shape, window.shape)
+    made = []
+    for number, index in enumerate(np.ndindex(*type_.shape)):
+
+        def read(*places: int, index: Index = index, number: int = number) -> Scalar:
+            inside = [i - p for i, p in zip(index, places, strict=True)]
+            if all(0 <= i < n for i, n in zip(inside, window.shape, strict=True)):
+                return update[_flat(inside, inner)]
+            return value[number]
+
+        made.append(_chosen(ops, ring, read, at))
+    return made
+
+
+def _starts(
+    ops: Elementwise,
+    signature: Signature,
+    first: int,
+    starts: Sequence[Elements],
+    shape: Index,
+    window: Index,
+) -> list[Scalar]:
+    types = signature.operands[first:]
+    return [
+        clamped(ops.algebra, _integers(type_.dtype), start, size - part)
+        for type_, (start,), size, part in zip(
+            types, starts, shape, window, strict=True
+        )
+    ]
+
+
+# Look-ups
+
+
+class _Numbers(NamedTuple):
+    """Dimension numbers of a gather or scatter."""
+
+    offset: Index  # dimensions of the result (the updates) along windows
+    single: Index  # dimensions of the operand that windows have one row of
+    batches: tuple[tuple[int, int], ...]  # of the operand and of the indices
+    places: Index  # dimensions of the operand that an index has numbers for
+    vector: int  # the dimension of the indices along these numbers
+
+    @staticmethod
+    def of_gather(signature: Signature) -> _Numbers:
+        found = fields(signature.attrs["dimension_numbers"])
+        return _Numbers(
+            found.get("offset_dims", ()),
+            found.get("collapsed_slice_dims", ()),
+            _pairs(found, "operand_batching_dims", "start_indices_batching_dims"),
+            found.get("start_index_map", ()),
+            found.get("index_vector_dim", (0,))[0],
+        )
+
+    @staticmethod
+    def of_scatter(signature: Signature) -> _Numbers:
+        found = fields(signature.attrs["scatter_dimension_numbers"])
+        return _Numbers(
+            found.get("update_window_dims", ()),
+            found.get("inserted_window_dims", ()),
+            _pairs(found, "input_batching_dims", "scatter_indices_batching_dims"),
+            found.get("scatter_dims_to_operand_dims", ()),
+            found.get("index_vector_dim", (0,))[0],
+        )
+
+    def windows(self, rank: int) -> Index:
+        """Dimensions of the operand that windows have."""
+        gone = {*self.single, *(dim for dim, _ in self.batches)}
+        return tuple(dim for dim in range(rank) if dim not in gone)
+
+
+def _pairs(found: dict[str, Index], *names: str) -> tuple[tuple[int, int], ...]:
+    left, right = (found.get(name, ()) for name in names)
+    return tuple(zip(left, right, strict=True))
+
+
+class _Indices:
+    """Where each window of a gather or scatter starts."""
+
+    def __init__(
+        self, ops: Elementwise, numbers: _Numbers, signature: Signature, at: int
+    ) -> None:
+        self.ops, self.numbers = ops, numbers
+        self.type = signature.operands[at]
+        self.ring = _integers(self.type.dtype)
+        shape = self.type.shape
+        self.shape = (*shape, 1) if numbers.vector == len(shape) else shape
+        self.strides = _strides(self.shape)
+        self.batch = tuple(n for d, n in enumerate(self.shape) if d != numbers.vector)
+
+    def windows(self) -> Iterator[Index]:
+        """Batch indices, in order."""
+        return iter(np.ndindex(*self.batch))
+
+    def starts(
+        self, values: Elements, batch: Index, most: Sequence[int], clamp: bool
+    ) -> list[Scalar]:
+        """Places along the operand's dimensions; `most` is the last that fits."""
+        numbers, place = self.numbers, clamped if clamp else within
+        found: list[Scalar] = [0] * len(most)
+        for number, dim in enumerate(numbers.places):
+            index = [*batch]
+            index.insert(numbers.vector, number)
+            start = values[_flat(index, self.strides)]
+            found[dim] = place(self.ops.algebra, self.ring, start, most[dim])
+        for dim, along in numbers.batches:
+            found[dim] = batch[along - (along > numbers.vector)]
+        return found
+
+
+def _believed(ops: Elementwise, signature: Signature, indices: Elements) -> None:
+    """Indices that are said to be in order, or unique, in a way the source says too."""
+    ring = _integers(signature.operands[1].dtype)
+    for name in ("indices_are_sorted", "unique_indices"):
+        if signature.attrs.get(name) == "true":
+            flat = tuple(ops.algebra.flat(one, ring) for one in indices)
+            ops.believe(name, signature.operands[1].shape, flat)
+
+
+def gather(
+    ops: Elementwise, signature: Signature, given: Sequence[Elements]
+) -> Elements:
+    """Windows that start where they fit, by indices."""
+    value, indices = given
+    _believed(ops, signature, indices)
+    type_, (result,) = signature.operands[0], signature.results
+    numbers, ring = _Numbers.of_gather(signature), ring_of(type_.dtype)
+    sizes = ints(signature.attrs["slice_sizes"])
+    where = _Indices(ops, numbers, signature, 1)
+    most = [n - size for n, size in zip(type_.shape, sizes, strict=True)]
+    strides, outer = _strides(type_.shape), _strides(result.shape)
+    inside = numbers.windows(len(type_.shape))
+    batch_dims = [d for d in range(len(result.shape)) if d not in numbers.offset]
+    made: Elements = [None] * len(np.empty(result.shape).reshape(-1))
+    for batch in where.windows():
+        at = where.starts(indices, batch, most, clamp=True)
+        base = _flat(batch, [outer[d] for d in batch_dims])
+        for offset in itertools.product(*(range(sizes[d]) for d in inside)):
+            first = _flat(offset, [strides[d] for d in inside])
+
+            def read(*places: int, first: int = first) -> Scalar:
+                return value[first + _flat(places, strides)]
+
+            here = base + _flat(offset, [outer[d] for d in numbers.offset])
+            made[here] = _chosen(ops, ring, read, at)
+    return made
+
+
+# Updates
+
+
+def scatter(
+    ops: Elementwise, signature: Signature, given: Sequence[Elements]
+) -> Elements:
+    """The operand, with updates combined into it one after the other.
+
+    Windows that do not fit are left out whole, as XLA does.
+    """
+    if len(given) != 3:
+        raise Unreadable("a scatter of several operands")
+    value, indices, updates = given
+    _believed(ops, signature, indices)
+    type_, _, update = signature.operands
+    numbers = _Numbers.of_scatter(signature)
+    where = _Indices(ops, numbers, signature, 1)
+    inside, sizes = numbers.windows(len(type_.shape)), [1] * len(type_.shape)
+    for dim, along in zip(inside, numbers.offset, strict=True):
+        sizes[dim] = update.shape[along]
+    most = [n - size for n, size in zip(type_.shape, sizes, strict=True)]
+    batch_dims = [d for d in range(len(update.shape)) if d not in numbers.offset]
+    outer = _strides(update.shape)
+    combine = _Combining(ops, signature, value)
+    for batch in where.windows():
+        at = where.starts(indices, batch, most, clamp=False)
+        base = _flat(batch, [outer[d] for d in batch_dims])
+        for offset in itertools.product(*(range(sizes[d]) for d in inside)):
+            here = base + _flat(offset, [outer[d] for d in numbers.offset])
+            wide = [0] * len(sizes)
+            for dim, n in zip(inside, offset, strict=True):
+                wide[dim] = n
+            combine.put(at, wide, updates[here])
+    return combine.done()
+
+
+class _Combining:
+    """Elements of a scatter's result, on the way."""
+
+    def __init__(self, ops: Elementwise, signature: Signature, value: Elements) -> None:
+        self.ops, (type_, *_) = ops, signature.results
+        self.dtype, self.ring = type_.dtype, ring_of(type_.dtype)
+        self.indices = [*np.ndindex(*type_.shape)]
+        body = signature.lambdas[0]
+        self.monoid = monoid_of(body)
+        writes = not body.ops and body.results == body.arguments[1:2]
+        if len(body.arguments) != 2 or (self.monoid is None and not writes):
+            raise Unreadable("a scatter by what has no name")
+        self.members = [[one] for one in value]
+        self.select = ops.select(self.dtype)
+        self.nothing = None
+        if self.monoid is not None:
+            self.nothing = ops.monoids.start(self.monoid, self.dtype, self.ring)
+            if self.nothing is None:
+                raise Unreadable("a scatter that starts from nothing that it knows")
+
+    def put(self, at: Sequence[Scalar], offset: Sequence[int], update: Scalar) -> None:
+        """Combine one update into all elements that it may be meant for."""
+        for members, index in zip(self.members, self.indices, strict=True):
+            wanted = [i - o for i, o in zip(index, offset, strict=True)]
+            if any(type(p) is int and p != w for p, w in zip(at, wanted, strict=True)):
+                continue
+            hit = self._hit(at, wanted)
+            if self.monoid is None:
+                members[-1] = self.select(hit, update, members[-1])
+            else:
+                members.append(self.select(hit, update, self.nothing))
+
+    def _hit(self, at: Sequence[Scalar], wanted: Sequence[int]) -> Scalar:
+        """Whether a window's element is this one."""
+
+        def run(*places: Scalar) -> Scalar:
+            if GARBAGE in places:
+                return GARBAGE
+            return TRUE if [*places] == [*wanted] else FALSE
+
+        return self.ops.algebra.apply(run, Truths(), [PLACES] * len(at), *at)
+
+    def done(self) -> Elements:
+        """All elements."""
+        return [
+            self.ops.monoids.total(self.monoid or "sum", self.dtype, self.ring, members)
+            for members in self.members
+        ]
+
+
+def _strides(shape: Sequence[int]) -> list[int]:
+    found, stride = [], 1
+    for size in reversed(shape):
+        found.append(stride)
+        stride *= size
+    return found[::-1]
+
+
+def _flat(index: Sequence[int], strides: Sequence[int]) -> int:
+    return sum(i * s for i, s in zip(index, strides, strict=True))

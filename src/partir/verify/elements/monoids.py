@@ -1,0 +1,323 @@
+"""Sums, products, extremes and truths of any number of formulas, in no order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
+from functools import partial, reduce
+from typing import Any
+
+from partir.verify.elements import integers
+from partir.verify.elements.bounds import Bounds
+from partir.verify.elements.cases import (
+    FALSE,
+    GARBAGE,
+    TRUE,
+    Algebra,
+    Cases,
+    Scalar,
+    Unknown,
+    unknowns,
+)
+from partir.verify.elements.field import PRIME
+from partir.verify.elements.numbers import Numbers
+from partir.verify.elements.rings import Floats, Integers, Plain, Ring, Truths
+from partir.verify.monoids import WITHOUT_INFINITY
+
+_FAR = {"max": "-inf", "min": "inf"}
+
+
+Carried = Callable[[str, str, Sequence[Scalar]], Scalar | None]
+
+
+class Monoids:
+    """What reduces elements of a type."""
+
+    def __init__(self, algebra: Algebra, numbers: Numbers) -> None:
+        """Of one proof."""
+        self.algebra, self.numbers = algebra, numbers
+        self.bounds = Bounds(numbers)
+        far = [numbers.special[name] for name in ("inf", "-inf", "nan")]
+        self._infinite = {one: (one, 0) for one in far}
+        self._hidden: dict[Scalar, set[Unknown]] = {}  # whose tables sums are not
+        self._rows: dict[Any, tuple[tuple[Plain, ...], ...]] = {}
+        self._sets: dict[Any, Iterable[Plain]] = {}  # of what is made of several
+        self.carried: Carried | None = None  # how integers carry floats in their order
+
+    def total(
+        self, monoid: str, dtype: str, ring: Ring, members: Sequence[Scalar]
+    ) -> Scalar:
+        """All members, combined."""
+        if len(members) == 1:
+            return members[0]
+        if monoid == "sum":
+            return self._sum(dtype, ring, members)
+        if monoid == "product":
+            mul = self.times(dtype, ring)
+            return reduce(partial(self.algebra.linear, mul, ring), members)
+        if isinstance(ring, Truths) and monoid != "xor":
+            return self._truth(monoid, ring, members)
+        carried = self.carried(monoid, dtype, members) if self.carried else None
+        if carried is not None:
+            return carried
+        return self._together(monoid, dtype, ring, members)
+
+    def _sum(self, dtype: str, ring: Ring, members: Sequence[Scalar]) -> Scalar:
+        if isinstance(ring, Floats):
+            members = [m for m in members if m != self.numbers.special["-0.0"]]
+            if not members:
+                return self.numbers.special["-0.0"]
+            if all(type(m) is int for m in members) and not any(
+                m in self._hidden for m in members
+            ):
+                return self._plain_sum(dtype, members)
+        seen = {u for m in members if type(m) is Cases for u in unknowns(m)}
+        hidden = {u for m in members for u in self._hidden.get(m, ())}
+        flattens = len(seen) > 1 or (len(seen) == 1 and not hidden <= seen)
+        if flattens:
+            members = [self.algebra.flat(m, ring) for m in members]
+        run = ring.add
+        if isinstance(ring, Floats):
+            run = lambda *both: self._plain_sum(dtype, both)  # noqa: E731
+        made = reduce(partial(self.algebra.linear, run, ring), members)
+        if flattens or hidden:
+            self._hidden[made] = seen | hidden
+        return made
+
+    def _plain_sum(self, dtype: str, members: Sequence[int]) -> int:
+        """Infinities do not cancel: a sum with one of them is no polynomial."""
+        found: set[int] = set()
+        rest = 0
+        for member in members:
+            far, near = self._infinite.get(member, (None, member))
+            rest += near
+            if far is not None:
+                found.add(far)
+        if not found:
+            made = rest % PRIME
+            bounds = self.bounds.all_of(members)
+            if bounds is not None:
+                self.bounds.note(made, dtype, sum(bounds))
+            return made
+        special = self.numbers.special
+        if len(found) > 1 or special["nan"] in found:
+            return special["nan"]
+        (far,) = found
+        rest %= PRIME
+        if not rest:
+            return far
+        made = self.algebra.point.unknown("beside an infinity", far, rest)
+        self._infinite[made] = (far, rest)
+        return made
+
+    def times(self, dtype: str, ring: Ring) -> Callable[[Plain, Plain], Plain]:
+        """Products of which one factor is finite for certain; others are a name."""
+        mul = self.mul(ring)
+        if isinstance(ring, Integers):
+            return mul
+
+        def run(x: Plain, y: Plain) -> Plain:
+            bounds = [self._bound(x), self._bound(y)]
+            if bounds == [None, None]:
+                return self._factors(dtype, ring, (x, y))
+            made = mul(x, y)
+            if None not in bounds and isinstance(ring, Floats):
+                self.bounds.note(made, dtype, math.prod(bounds))  # type: ignore[arg-type]
+            return made
+
+        return run
+
+    def _bound(self, x: Plain) -> float | None:
+        if isinstance(x, int):
+            return self.bounds.of(x)
+        known = [self.numbers.number(part) for part in x]
+        return None if None in known else sum(abs(float(n)) for n in known if n)
+
+    def _factors(self, dtype: str, ring: Ring, factors: Sequence[Plain]) -> Plain:
+        """A product by its factors, in no order."""
+        found: list[Plain] = []
+        for one in factors:
+            found += self._sets.get(("times", dtype, one), {one: None})
+        made = ring.unknown(self.algebra.point, "times", dtype, tuple(sorted(found)))
+        self._sets["times", dtype, made] = found
+        return made
+
+    def mul(self, ring: Ring) -> Callable[[Plain, Plain], Plain]:
+        """Products of finite numbers; those with infinities are no polynomials."""
+        if not isinstance(ring, Floats):
+            return ring.mul
+        special = self.numbers.special
+        nan, zero = special["nan"], special["-0.0"]
+
+        def run(x: int, y: int) -> int:
+            if x in self._infinite or y in self._infinite:
+                if nan in (x, y):
+                    return nan
+                key = ("product with an infinity", *sorted((x, y)))
+                return self.algebra.point.unknown(*key)
+            return 0 if zero in (x, y) else x * y % PRIME
+
+        return run
+
+    def _truth(self, monoid: str, ring: Ring, members: Sequence[Scalar]) -> Scalar:
+        """Whether all hold, or one does; one that does not, or does, settles it."""
+        settles = FALSE if monoid == "and" else TRUE
+        if any(m == settles for m in members):
+            return settles
+        run = integers.both if monoid == "and" else integers.either
+
+        def strict(x: Plain, y: Plain) -> Scalar:
+            if settles in (x, y):
+                return settles
+            return GARBAGE if GARBAGE in (x, y) else run(x, y)
+
+        members = list(dict.fromkeys(members))
+        return reduce(partial(self.algebra.apply, strict, ring, (ring, ring)), members)
+
+    def _together(
+        self, monoid: str, dtype: str, ring: Ring, members: Sequence[Scalar]
+    ) -> Scalar:
+        """Members that depend on the same unknown case by case; all others as a set."""
+        groups: dict[Any, list[Scalar]] = {}
+        for member in members:
+            for one in self.algebra.members.get((monoid, dtype, member), (member,)):
+                key = tuple(sorted(unknowns(one))) if type(one) is Cases else None
+                groups.setdefault(key, []).append(one)
+        plain = self._settled(monoid, dtype, ring, groups.pop(None, []))
+        tables = [
+            self._by_cases(monoid, dtype, ring, group) for group in groups.values()
+        ]
+        if len(tables) == 1 and len(plain) <= 1:
+            made = self._by_cases(monoid, dtype, ring, (*tables, *plain))
+        else:
+            both = [self.algebra.flat(one, ring) for one in (*tables, *plain)]
+            made = self._plain(monoid, dtype, ring, both)
+        if tables and made is not GARBAGE:
+            self.algebra.members[monoid, dtype, made] = (*tables, *plain)
+        return made
+
+    def _by_cases(
+        self, monoid: str, dtype: str, ring: Ring, members: Sequence[Scalar]
+    ) -> Scalar:
+        def run(*plain: Plain) -> Scalar:
+            return self._plain(monoid, dtype, ring, plain)
+
+        if monoid != "xor":
+            members = list(dict.fromkeys(members))
+        return self.algebra.apply(run, ring, [ring] * len(members), *members)
+
+    def _settled(
+        self, monoid: str, dtype: str, ring: Ring, members: Sequence[Plain]
+    ) -> tuple[Plain, ...]:
+        """Plain members as one, if there are any that change something."""
+        if not members:
+            return ()
+        made = self._plain(monoid, dtype, ring, members)
+        nothing = made is not GARBAGE and self._changes_nothing(
+            monoid, dtype, ring, made
+        )
+        return () if nothing else (made,)
+
+    def _plain(
+        self, monoid: str, dtype: str, ring: Ring, members: Sequence[Plain]
+    ) -> Plain:
+        """A set of members, those of others among them."""
+        if any(m is GARBAGE for m in members):
+            return GARBAGE
+        found: dict[Plain, None] = {}
+        for member in members:
+            held = self._sets.get((monoid, dtype, member), {member: None})
+            if monoid == "xor":  # twice is not at all
+                held = {m: None for m in (*found, *held) if (m in found) != (m in held)}
+                found.clear()
+            found.update(held)
+        settled = self._known(monoid, dtype, ring, list(found))
+        if len(settled) == 1:
+            return settled[0]
+        if not settled:
+            return ring.zero
+        made = ring.unknown(self.algebra.point, monoid, dtype, tuple(sorted(settled)))
+        self._sets[monoid, dtype, made] = dict.fromkeys(settled)
+        if isinstance(ring, Floats):
+            bounds = self.bounds.all_of(settled)
+            if bounds is not None:
+                self.bounds.note(made, dtype, max(bounds))
+        return made
+
+    def _known(
+        self, monoid: str, dtype: str, ring: Ring, members: list[Plain]
+    ) -> list[Plain]:
+        """Members, the known integers as one; without what changes nothing."""
+        if not isinstance(ring, Integers):
+            kept = [
+                m for m in members if not self._changes_nothing(monoid, dtype, ring, m)
+            ]
+            return kept or members[:1]
+        known = [m[1] for m in members if not m[0]]
+        others = [m for m in members if m[0]]
+        if not known:
+            return others
+        one = ring.number(_RUN[monoid](list(map(ring.typed, known)), ring))
+        if others and self._changes_nothing(monoid, dtype, ring, one):
+            return others
+        return [one, *others]
+
+    def _changes_nothing(
+        self, monoid: str, dtype: str, ring: Ring, member: Plain
+    ) -> bool:
+        """Whether a member is what a reduction starts from."""
+        if isinstance(ring, Integers):
+            return bool(member == ring.number(_identity(monoid, ring)))
+        if monoid not in _FAR or not isinstance(member, int):
+            return False
+        end = WITHOUT_INFINITY.get(dtype)
+        if end is None:
+            return member == self.numbers.special[_FAR[monoid]]
+        return self.numbers.number(member) == Fraction(-end if monoid == "max" else end)
+
+    def start(self, monoid: str, dtype: str, ring: Ring) -> Plain | None:
+        """What changes nothing; None if the type has no such number."""
+        if monoid in ("sum", "product"):
+            return ring.zero if monoid == "sum" else ring.one
+        if isinstance(ring, Integers):
+            number = _identity(monoid, ring)
+            return ring.number(number % 2 if isinstance(ring, Truths) else number)
+        if monoid in _FAR and dtype not in WITHOUT_INFINITY:
+            return self.numbers.special[_FAR[monoid]]
+        return None
+
+    def in_order(
+        self, key: Any, rows: Sequence[tuple[Scalar, ...]], rings: Sequence[Ring]
+    ) -> tuple[Scalar, ...]:
+        """Rows reduced by what has no name: of tiles in turn, it is that of all."""
+        found: list[tuple[Plain, ...]] = []
+        for row in rows:
+            flat = tuple(
+                self.algebra.flat(one, ring)
+                for one, ring in zip(row, rings, strict=True)
+            )
+            found += self._rows.get((key, flat), (flat,))
+        if any(GARBAGE in row for row in found):
+            return (GARBAGE,) * len(rings)
+        made = tuple(
+            ring.unknown(self.algebra.point, "reduced", key, number, tuple(found))
+            for number, ring in enumerate(rings)
+        )
+        self._rows[key, made] = tuple(found)
+        return made
+
+
+def _identity(monoid: str, ring: Integers) -> int:
+    return {"max": ring.least, "min": ring.largest, "and": -1, "or": 0, "xor": 0}[
+        monoid
+    ]
+
+
+_RUN: dict[str, Callable[[list[int], Integers], int]] = {
+    "max": lambda known, ring: max(known),
+    "min": lambda known, ring: min(known),
+    "and": lambda known, ring: reduce(lambda x, y: x & y, known),
+    "or": lambda known, ring: reduce(lambda x, y: x | y, known),
+    "xor": lambda known, ring: reduce(lambda x, y: x ^ y, known),
+}

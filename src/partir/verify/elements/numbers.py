@@ -1,0 +1,52 @@
+"""Real numbers that are known, and those that are no numbers: infinities and nan."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import ml_dtypes
+import numpy as np
+
+from partir.ir.types import numpy_name
+from partir.verify.elements.cases import Algebra
+from partir.verify.elements.field import of_fraction
+
+assert ml_dtypes  # gives numpy the narrow types by name
+_SPECIAL = ("inf", "-inf", "nan", "-0.0")
+
+
+class Numbers:
+    """Known numbers of one proof, as formulas and back."""
+
+    def __init__(self, algebra: Algebra) -> None:
+        """At the same point."""
+        point = algebra.point
+        self.special = {name: point.unknown("no number", name) for name in _SPECIAL}
+        self._names = {formula: float(name) for name, formula in self.special.items()}
+        self._known: dict[int, Fraction] = {0: Fraction(0), 1: Fraction(1)}
+
+    def formula(self, number: float | Fraction) -> int:
+        """Of a number that a type has."""
+        if isinstance(number, float):
+            if math.isnan(number):
+                return self.special["nan"]
+            if math.isinf(number):
+                return self.special["inf" if number > 0 else "-inf"]
+            if number == 0 and math.copysign(1, number) < 0:
+                return self.special["-0.0"]
+        exact = Fraction(number)
+        made = of_fraction(exact)
+        self._known[made] = exact
+        return made
+
+    def number(self, formula: int) -> float | Fraction | None:
+        """The number that a formula is; None if that is not known."""
+        found = self._known.get(formula)
+        return self._names.get(formula) if found is None else found
+
+    def rounded(self, number: float | Fraction, dtype: str) -> float:
+        """A number as a type has it."""
+        kind = np.dtype(numpy_name(dtype))
+        with np.errstate(all="ignore"):
+            return float(np.array(float(number)).astype(kind))

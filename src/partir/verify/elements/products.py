@@ -1,0 +1,162 @@
+"""Sums of products: which elements meet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from partir.ir.attributes import fields, integer, ints
+from partir.ir.core import Signature
+from partir.verify.elements.cases import Scalar
+from partir.verify.elements.elementwise import Elementwise
+from partir.verify.elements.moving import numbered, padded
+from partir.verify.elements.rings import Truths, ring_of
+from partir.verify.equations.products import conv_numbers
+
+Elements = list[Scalar]
+Pairs = tuple[list[list[int]], list[list[int]]]  # of each result: places on both sides
+
+
+def product(
+    ops: Elementwise, signature: Signature, given: Sequence[Elements]
+) -> Elements:
+    """A dot_general or convolution."""
+    (result,), types = signature.results, signature.operands
+    dtype, ring = result.dtype, ring_of(result.dtype)
+    sides = [
+        list(map(ops.convert(type_.dtype, dtype), values))
+        for type_, values in zip(types, given, strict=True)
+    ]
+    left, right = _pairs(signature)
+    total, linear, mul = ops.monoids.total, ops.algebra.linear, ops.monoids.mul(ring)
+    names = ("or", "and") if isinstance(ring, Truths) else ("sum", "product")
+    made = []
+    for places, others in zip(left, right, strict=True):
+        terms = [ring.zero]
+        for x, y in zip(places, others, strict=True):
+            if x >= 0:
+                one, two = sides[0][x], sides[1][y]
+                terms.append(
+                    linear(mul, ring, one, two)
+                    if names[1] == "product"
+                    else total("and", dtype, ring, (one, two))
+                )
+        made.append(total(names[0], dtype, ring, terms))
+    return made
+
+
+@lru_cache(maxsize=256)
+def _pairs(signature: Signature) -> Pairs:
+    find = _of_dot if signature.name == "dot_general" else _of_convolution
+    left, right = find(signature)
+    return left.tolist(), right.tolist()
+
+
+def _of_dot(signature: Signature) -> tuple[np.ndarray, np.ndarray]:
+    found = fields(signature.attrs["dot_dimension_numbers"])
+    sides = []
+    for side, at in zip(("lhs", "rhs"), _places(signature), strict=True):
+        batch = found.get(f"{side}_batching_dimensions", ())
+        summed = found.get(f"{side}_contracting_dimensions", ())
+        free = [d for d in range(at.ndim) if d not in (*batch, *summed)]
+        shape = [
+            int(np.prod([at.shape[d] for d in dims], dtype=np.int64))
+            for dims in (batch, free, summed)
+        ]
+        sides.append(at.transpose([*batch, *free, *summed]).reshape(shape))
+    x, y = sides
+    wide = (x.shape[0], x.shape[1], y.shape[1], x.shape[2])
+    flat = (-1, x.shape[2]) if x.shape[2] else (x.shape[0] * x.shape[1] * y.shape[1], 0)
+    return (
+        np.broadcast_to(x[:, :, None], wide).reshape(flat),
+        np.broadcast_to(y[:, None], wide).reshape(flat),
+    )
+
+
+def _places(signature: Signature) -> list[np.ndarray]:
+    return [numbered([type_.shape])[0] for type_ in signature.operands]
+
+
+def _of_convolution(signature: Signature) -> tuple[np.ndarray, np.ndarray]:
+    """Result (batch, group, feature, space) and the terms of each."""
+    attrs = signature.attrs
+    order = conv_numbers(attrs["dimension_numbers"])
+    x, y = (
+        at.transpose([names.index(n) for n in ordered])
+        for at, names, ordered in zip(
+            _places(signature),
+            order,
+            (_ordered("bf", order[0]), _ordered("oi", order[1])),
+            strict=False,
+        )
+    )
+    space = x.ndim - 2
+    named = {
+        name: ints(attrs[name]) if name in attrs else (1,) * space
+        for name in ("window_strides", "lhs_dilation", "rhs_dilation")
+    }
+    padding = ints(attrs["padding"]) if "padding" in attrs else (0,) * 2 * space
+    turned = [
+        "true" in flag
+        for flag in attrs.get("window_reversal", "").partition(":")[2].split(",")
+    ]
+    for s in range(space):
+        inner = named["lhs_dilation"][s] - 1
+        x = padded(x, s + 2, (padding[2 * s], padding[2 * s + 1], inner), -1)
+        if s < len(turned) and turned[s]:
+            y = np.flip(y, s + 2)
+    groups = integer(attrs["feature_group_count"])
+    batches = integer(attrs["batch_group_count"])
+    windows = _windows(x, y.shape[2:], named["window_strides"], named["rhs_dilation"])
+    left, right = _grouped(windows, y, groups, batches, space)
+    spelled = _ordered("bf", order[2])
+    back = [spelled.index(n) for n in order[2]]
+    return tuple(  # type: ignore[return-value]  # two of them
+        side.transpose([*back, side.ndim - 1]).reshape(-1, side.shape[-1])
+        for side in (left, right)
+    )
+
+
+def _ordered(first: str, names: Sequence[str]) -> list[str]:
+    return [*first, *sorted((n for n in names if n.isdigit()), key=int)]
+
+
+def _windows(
+    x: np.ndarray, taps: Sequence[int], strides: Sequence[int], dilation: Sequence[int]
+) -> np.ndarray:
+    """Places (batch, feature, out space…, taps…)."""
+    space = len(taps)
+    for s in range(space):
+        dim = 2 + s
+        reach = (taps[s] - 1) * dilation[s] + 1
+        count = max((x.shape[dim] - reach) // strides[s] + 1, 0) if taps[s] else 0
+        rows = np.arange(count)[:, None] * strides[s] + np.arange(taps[s]) * dilation[s]
+        x = np.take(x, rows, axis=dim)  # (…, out, tap, …)
+        x = np.moveaxis(x, dim + 1, -1)
+    return x
+
+
+def _grouped(
+    windows: np.ndarray, y: np.ndarray, groups: int, batches: int, space: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Both sides as (batch, out feature, space…, terms)."""
+    batch, feature = windows.shape[:2]
+    out, inner = windows.shape[2 : 2 + space], windows.shape[2 + space :]
+    count = max(groups, batches)
+    if batches > 1:
+        x = windows.reshape(batches, batch // batches, feature, *out, *inner)
+        x = np.moveaxis(x, 0, 1)  # (batch, group, feature, …)
+    else:
+        x = windows.reshape(batch, groups, feature // groups, *out, *inner)
+    per = y.shape[0] // count
+    y = y.reshape(count, per, *y.shape[1:])
+    x = np.moveaxis(x, 2, 2 + space)  # (batch, group, out…, feature, taps…)
+    terms = int(np.prod(x.shape[2 + space :], dtype=np.int64))
+    x = x.reshape(*x.shape[: 2 + space], terms)
+    x = np.broadcast_to(x[:, :, None], (*x.shape[:2], per, *x.shape[2:]))
+    y = y.reshape(count, per, *(1,) * space, terms)
+    y = np.broadcast_to(y[None], x.shape)
+    shape = (x.shape[0], count * per, *out, terms)
+    return x.reshape(shape), y.reshape(shape)

@@ -1,0 +1,177 @@
+"""The comparison: which results of a small program are equal, element by element."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from partir.ir.core import Op, Program, Region
+from partir.ir.types import TensorType
+from partir.mesh import Mesh
+from partir.verify.elements.cases import GARBAGE, Algebra
+from partir.verify.elements.elementwise import Elementwise
+from partir.verify.elements.lockstep import Elements, Lockstep, OnDevices
+from partir.verify.elements.rings import Truths, ring_of
+from partir.verify.layout import Unreadable
+from partir.verify.rows import GARBAGE as NO_ROW
+from partir.verify.tiles import rows_of_tiles
+
+MOST = 1 << 17  # elements of both programs, on all devices
+SLIPS = (ArithmeticError, AssertionError, LookupError, TypeError, ValueError)
+Tiling = Sequence[Sequence[str]]
+
+
+class Tilings(NamedTuple):
+    """How arguments and results are cut into tiles, by names of axes."""
+
+    arguments: Sequence[Tiling]
+    results: Sequence[Tiling]
+
+
+def written_out(
+    source: Program,
+    local: Program,
+    mesh: Mesh,
+    tilings: Tilings,
+    results: Sequence[int],
+    most: int = MOST,
+) -> frozenset[int]:
+    """Those of some results, by number, that devices compute as the source does.
+
+    What can't be written out, or is too large, is not among them. If all together are
+    not, each is looked at by itself.
+    """
+    if not results or _elements(source) + mesh.size * _elements(local) > most:
+        return frozenset()
+    try:
+        return _equal(source, local, mesh, tilings, results, most)
+    except (Unreadable, RecursionError, *SLIPS):
+        if len(results) == 1:
+            return frozenset()
+    alone = [written_out(source, local, mesh, tilings, [n], most) for n in results]
+    return frozenset().union(*alone)
+
+
+def _elements(program: Program) -> int:
+    """Of all results of ops; a loop's count once."""
+    return sum(
+        math.prod(type_.shape) for op in program.ops for type_ in op.signature.results
+    )
+
+
+def _equal(
+    source: Program,
+    local: Program,
+    mesh: Mesh,
+    tilings: Tilings,
+    results: Sequence[int],
+    most: int,
+) -> frozenset[int]:
+    names, sizes = mesh.names, tuple(mesh.axes.values())
+    ops = Elementwise(Algebra())
+    wanted = Lockstep(ops, source, (), (), most)
+    for number, value in enumerate(source.body.arguments):
+        wanted.env[value] = [_argument(ops, source.types[value], number, most)]
+    _run(wanted, [source.results[n].value for n in results])
+    ops.of_source = False
+    devices = Lockstep(ops, local, names, sizes, wanted.most)
+    for value, whole, tiling in zip(
+        local.body.arguments, source.body.arguments, tilings.arguments, strict=True
+    ):
+        type_ = source.types[whole]
+        tiles = _in_tiles(wanted.env[whole][0], type_, tiling, mesh)
+        shape = local.types[value].shape
+        if any(len(tile) != math.prod(shape) for tile in tiles):
+            raise Unreadable("an argument of another shape")
+        devices.env[value] = tiles
+    _run(devices, [local.body.results[n] for n in results])
+    found = []
+    for number in results:
+        value = source.results[number].value
+        type_ = source.types[value]
+        want = _in_tiles(wanted.env[value][0], type_, tilings.results[number], mesh)
+        have = devices.env[local.body.results[number]]
+        if _same(ops, type_, want, have):
+            found.append(number)
+    return frozenset(found)
+
+
+def _argument(ops: Elementwise, type_: TensorType, number: int, most: int) -> Elements:
+    count, ring, algebra = math.prod(type_.shape), ring_of(type_.dtype), ops.algebra
+    if not type_.tensor or count > most:
+        raise Unreadable("an argument with too many elements")
+    if isinstance(ring, Truths):
+        return [algebra.truth("argument", number, place) for place in range(count)]
+    return [
+        ring.unknown(algebra.point, "argument", number, place) for place in range(count)
+    ]
+
+
+def _in_tiles(
+    whole: Elements,
+    type_: TensorType,
+    tiling: Tiling,
+    mesh: Mesh,
+) -> OnDevices:
+    """A value's tiles; `GARBAGE` behind the end of a short one."""
+    names, sizes = mesh.names, tuple(mesh.axes.values())
+    rank, count = len(type_.shape), math.prod(sizes)
+    shape = (*sizes, *(1 for _ in range(rank)))
+    place, bad = np.zeros(shape, np.int64), np.zeros(shape, np.bool_)
+    stride = 1
+    for dim in reversed(range(rank)):
+        axes = [names.index(axis) for axis in tiling[dim]] if dim < len(tiling) else []
+        rows = rows_of_tiles(type_.shape[dim], axes, sizes, dim, rank)
+        bad = bad | (rows == NO_ROW)
+        place = place + np.where(rows == NO_ROW, 0, rows) * stride
+        stride *= type_.shape[dim]
+    place = np.where(bad, -1, place)
+    found: OnDevices = []
+    known: dict[tuple[int, ...], Elements] = {}
+    for tile in place.reshape(count, -1).tolist():
+        key = tuple(tile)
+        if key not in known:
+            known[key] = [GARBAGE if n < 0 else whole[n] for n in tile]
+        found.append(known[key])
+    return found
+
+
+def _same(
+    ops: Elementwise, type_: TensorType, want: OnDevices, have: OnDevices
+) -> bool:
+    ring, flat = ring_of(type_.dtype), ops.algebra.flat
+    for wanted, found in zip(want, have, strict=True):
+        for x, y in zip(wanted, found, strict=True):
+            if x is GARBAGE:
+                continue
+            right, own = flat(x, ring), flat(y, ring)
+            if right is GARBAGE or own is GARBAGE or right != own:
+                return False
+    return True
+
+
+def _run(state: Lockstep, results: Sequence[int]) -> None:
+    """What results are made of, and nothing else."""
+    needed, program = {*results}, state.program
+    for index in reversed(program.body.ops):
+        op = program.ops[index]
+        if not needed.isdisjoint(op.results):
+            needed.update(_read(program, op))
+    state.run(program.body, frozenset(needed))
+
+
+def _read(program: Program, op: Op) -> set[int]:
+    found = {*op.operands}
+    for region in op.regions:
+        found |= _read_in(program, region)
+    return found
+
+
+def _read_in(program: Program, region: Region) -> set[int]:
+    found = {*region.results}
+    for index in region.ops:
+        found |= _read(program, program.ops[index])
+    return found
