@@ -12,10 +12,11 @@ from partir.verify.elements.elementwise import Elementwise
 from partir.verify.layout import Unreadable
 
 Row = tuple[Scalar, ...]
+Reducer = Callable[[Row, Row], Row]
 _ORDERS = 4  # drawn at random, besides forwards and backwards
 
 
-def body_of(ops: Elementwise, body: Lambda) -> Callable[[Row, Row], Row]:
+def body_of(ops: Elementwise, body: Lambda) -> Reducer:
     """What a region makes of two rows, an element of each value."""
 
     def run(one: Row, other: Row) -> Row:
@@ -36,9 +37,7 @@ def body_of(ops: Elementwise, body: Lambda) -> Callable[[Row, Row], Row]:
     return run
 
 
-def in_any_order(
-    run: Callable[[Row, Row], Row], start: Row, rows: Sequence[Row]
-) -> Row | None:
+def in_any_order(run: Reducer, start: Row, rows: Sequence[Row]) -> Row | None:
     """All rows combined, if that comes out the same in several orders."""
     found = _folded(run, [start, *rows])
     drawn = random.Random(len(rows))
@@ -53,16 +52,14 @@ def in_any_order(
     return found
 
 
-def _folded(run: Callable[[Row, Row], Row], rows: Sequence[Row]) -> Row:
+def _folded(run: Reducer, rows: Sequence[Row]) -> Row:
     made = rows[0]
     for row in rows[1:]:
         made = run(made, row)
     return made
 
 
-def _in_pairs(
-    run: Callable[[Row, Row], Row], rows: Sequence[Row], drawn: random.Random
-) -> Row:
+def _in_pairs(run: Reducer, rows: Sequence[Row], drawn: random.Random) -> Row:
     """Neighbours combined, wherever."""
     left = [*rows]
     while len(left) > 1:

@@ -71,6 +71,7 @@ class Algebra:
         """At a random point."""
         self.point = point or Point()
         self.members: dict[Hashable, Any] = {}  # of what is made by one operation
+        self.far: set[Plain] = set()  # floats that may be infinite, or nan, for certain
         self._narrow: dict[int, Unknown] = {}  # integers as wider types have them
 
     # Making cases
@@ -110,11 +111,33 @@ class Algebra:
                     found.append((first, one))
         if len(found) == 1:
             return found[0][1]
+        one = self._one_formula(unknown, found, ring)
+        if one is not None:
+            return one
         where, what = zip(*found, strict=True)
         made = Cases(unknown, where, what)
         if made.size > _MOST and len(what) < made.size:
             return Cases(unknown, where, tuple(self.flat(one, ring) for one in what))
         return made
+
+    def _one_formula(
+        self, unknown: Unknown, found: Sequence[tuple[int, Scalar]], ring: Ring
+    ) -> Scalar | None:
+        """The integer itself, or so much more, if a table says nothing else."""
+        if not isinstance(ring, Integers) or isinstance(ring, Truths):
+            return None
+        depends = [v for _, v in found if self._substituted(v, ring, unknown, 0) != v]
+        if not depends:
+            return None
+        one = depends[-1]
+        ends = (*[start for start, _ in found[1:]], 1 << unknown[1])
+        for (start, value), end in zip(found, ends, strict=True):
+            single = end - start == 1
+            if value != one and not (
+                single and value == self._substituted(one, ring, unknown, start)
+            ):
+                return None
+        return one
 
     def _within(
         self, unknown: Unknown, start: int, end: int, value: Scalar, ring: Ring
@@ -130,7 +153,7 @@ class Algebra:
                         start, held = first, one
                 yield from self._within(unknown, start, end, held, ring)
                 return
-            if value.unknown < unknown:
+            if order(value.unknown) < order(unknown):
                 value = self.flat(value, ring)
         depends = self._substituted(value, ring, unknown, start) != value
         if depends and end - start <= _SHORT:
@@ -155,7 +178,7 @@ class Algebra:
         if _product_of_sizes(tables) > _MOST:
             flat = [self.flat(a, r) for a, r in zip(args, rings, strict=True)]
             return run(*flat)
-        unknown = min(a.unknown for a in tables)
+        unknown = min((a.unknown for a in tables), key=order)
         split = [type(a) is Cases and a.unknown == unknown for a in args]
         starts = sorted(
             {n for a, s in zip(args, split, strict=True) if s for n in a.starts}
@@ -224,6 +247,8 @@ class Algebra:
             step = ring.add(after, ring.neg(before))
             truth = self.point.unknown("from", table.unknown, start)
             made = ring.add(made, ring.scaled(step, truth))
+        if not self.far.isdisjoint(values):
+            self.far.add(made)
         return made
 
     def chosen(self, ring: Ring, which: Plain, x: Plain, y: Plain) -> Plain:
@@ -238,6 +263,11 @@ class Algebra:
         if which[1]:  # true where all unknowns are zero
             which, x, y, step = negated(which), y, x, ring.neg(step)
         return ring.add(y, ring.scaled(step, which[0]))
+
+
+def order(unknown: Unknown) -> tuple[int, int]:
+    """Which of several is looked at first: an integer before its last bits."""
+    return unknown[0], -unknown[1]
 
 
 def negated(truth: Plain) -> Plain:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from partir.verify.elements import integers
@@ -31,6 +31,7 @@ class Converting:
         """Of its formulas."""
         self.algebra, self.numbers, self.bounds = algebra, numbers, bounds
         self._narrower: dict[tuple[str, str, int], int] = {}
+        self._origins: dict[tuple[str, int], tuple[str, int]] = {}
 
     def run(self, before: str, after: str) -> Run:
         """What plain formulas become."""
@@ -51,6 +52,16 @@ class Converting:
         if isinstance(new, Integers):
             return self._to_integer(before, after, old, new)
         return self._to_float(before, after, old)
+
+    def narrower(
+        self, dtype: str, formulas: Sequence[int]
+    ) -> tuple[str, list[int]] | None:
+        """Floats before they were widened, if all were, from one type."""
+        found = [self._origins.get((dtype, one)) for one in formulas]
+        types = {one[0] for one in found if one is not None}
+        if None in found or len(types) != 1:
+            return None
+        return types.pop(), [one[1] for one in found if one is not None]
 
     def _to_complex(self, before: str, after: str, old: Ring) -> Run:
         if isinstance(old, Complex):
@@ -127,6 +138,7 @@ class Converting:
                 self.bounds.note(made, after, float(old.count))
             elif widens(before, after):
                 self._narrower[before, after, made] = x
+                self._origins[after, made] = (before, x)
             return made
 
         return run

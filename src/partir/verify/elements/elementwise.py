@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from partir.ir.core import Signature
@@ -48,15 +48,19 @@ class Elementwise:
         self.algebra, self.numbers = algebra, Numbers(algebra)
         self.monoids = Monoids(algebra, self.numbers)
         self.converting = Converting(algebra, self.numbers, self.monoids.bounds)
+        self.monoids.narrow = self.converting.narrower
+        self.monoids.widen = lambda old, new, x: self.converting.run(old, new)(x)
         self._known: dict[Any, Run] = {}
-        self._said: set[Hashable] = set()
+        self._said: list[tuple[str, tuple[Any, ...]]] = []
         self.of_source = True  # what is said of values is believed, and kept in mind
 
-    def believe(self, *key: Hashable) -> None:
-        """Hear what is said of a value: devices may say what the source does."""
+    def believe(self, name: str, rows: Sequence[Any]) -> None:
+        """Hear what is said of rows; devices may say it of some that the source has."""
+        if len(rows) < 2:
+            return
         if self.of_source:
-            self._said.add(key)
-        elif key not in self._said:
+            self._said.append((name, tuple(rows)))
+        elif not any(n == name and _is_among(rows, said) for n, said in self._said):
             raise Unreadable("a promise that the source does not make")
 
     def run(self, signature: Signature) -> Run | None:
@@ -140,6 +144,8 @@ class Elementwise:
                     return self.numbers.special["-0.0"]
                 if x in special:
                     return self.numbers.formula(-self.numbers.number(x))  # type: ignore[operator]
+                if x in self.algebra.far:
+                    return self.algebra.point.unknown("negative", dtype, x)
             return ring.neg(x)
 
         if name == "negate":
@@ -240,15 +246,12 @@ class Elementwise:
 
     def _quotient(self, dtype: str) -> Run:
         """By a number that is normal, and so is its inverse, a product."""
+        mul = self.monoids.mul(ring_of(dtype))
 
-        def run(x: int, y: int) -> int:
-            by = (
-                self.monoids.bounds.of(y)
-                if self.numbers.number(y) is not None
-                else None
-            )
-            if by and _NORMAL <= by <= 1 / _NORMAL:
-                return self.monoids.mul(ring_of(dtype))(x, pow(y, -1, PRIME))
+        def run(x: int, y: int) -> Plain:
+            number = self.numbers.number(y)
+            if number is not None and _NORMAL <= abs(float(number)) <= 1 / _NORMAL:
+                return mul(x, pow(y, -1, PRIME))
             return self.algebra.point.unknown("divided", dtype, x, y)
 
         return run
@@ -256,3 +259,9 @@ class Elementwise:
 
 def _attrs(signature: Signature, *read: str) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((k, v) for k, v in signature.attrs.items() if k not in read))
+
+
+def _is_among(rows: Sequence[Any], others: Sequence[Any]) -> bool:
+    """Whether all rows are among others, in their order."""
+    left = iter(others)
+    return all(row in left for row in rows)

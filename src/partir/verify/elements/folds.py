@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from partir.ir.attributes import FORMED, integer, ints
+from partir.ir.attributes import integer, ints
 from partir.ir.core import Lambda, Signature
-from partir.verify.elements.bodies import body_of, in_any_order
+from partir.verify.elements.bodies import Reducer, Row, body_of, in_any_order
 from partir.verify.elements.cases import GARBAGE, Scalar
 from partir.verify.elements.elementwise import Elementwise
 from partir.verify.elements.moving import numbered, padded
@@ -117,16 +117,29 @@ def _by_body(
     rings = [ring_of(type_.dtype) for type_ in signature.results]
     first = [ops.algebra.flat(s, r) for s, r in zip(starts, rings, strict=True)]
     key = ("by", spelled(signature.lambdas[0]), tuple(first))
-    run = body_of(ops, signature.lambdas[0])
+    run, first_row = body_of(ops, signature.lambdas[0]), tuple(starts)
+    again = _counts_once(ops, run, first_row, rings)
     made: list[Elements] = [[] for _ in rings]
     for places in members:
         rows = [*zip(*(_picked(held, places) for held in values), strict=True)]
+        if again:
+            rows = [row for row in rows if row != first_row]
         found = in_any_order(run, tuple(starts), rows)
         if found is None:
             found = ops.monoids.in_order(key, rows, rings)
         for into, scalar in zip(made, found, strict=True):
             into.append(scalar)
     return made
+
+
+def _counts_once(
+    ops: Elementwise, run: Reducer, start: Row, rings: Sequence[Ring]
+) -> bool:
+    """Whether what a reduction starts from changes nothing if it comes once more."""
+    point = ops.algebra.point
+    row = tuple(r.unknown(point, "any row", n) for n, r in enumerate(rings))
+    once = run(start, row)
+    return run(once, start) == once == run(start, once)
 
 
 def named(body: Lambda) -> str | None:
@@ -218,8 +231,6 @@ def select_and_scatter(
     ops: Elementwise, signature: Signature, given: Sequence[Elements]
 ) -> Elements:
     """Each window's number goes to the element that is chosen there."""
-    if FORMED in signature.attrs:
-        raise Unreadable("a normal form of a choice in windows")
     value, source, (start,) = given
     type_, (result,) = signature.operands[0], signature.results
     ring, held = ring_of(result.dtype), ring_of(type_.dtype)
@@ -231,10 +242,28 @@ def select_and_scatter(
     members = [[start] for _ in value]
     for places, number in zip(_windows(signature), source, strict=True):
         inside = [place for place in places if place != OUTSIDE]
-        flat = tuple(ops.algebra.flat(value[place], held) for place in inside)
+        shown = [ops.algebra.flat(value[place], held) for place in inside]
+        never = _never_chosen(ops, choose, type_.dtype, shown)
+        inside = [place for place, no in zip(inside, never, strict=True) if not no]
+        flat = tuple(one for one, no in zip(shown, never, strict=True) if not no)
         for rank, place in enumerate(inside):
             members[place].append(_where(ops, ring, key, flat, rank, number))
     return [ops.monoids.total("sum", result.dtype, ring, m) for m in members]
+
+
+def _never_chosen(
+    ops: Elementwise, choose: Lambda, dtype: str, shown: Sequence[Any]
+) -> list[bool]:
+    """Elements that are as far off as can be: none is chosen, if there is another."""
+    direction = ""
+    if len(choose.ops) == 1 and choose.ops[0].operands == choose.arguments:
+        direction = choose.ops[0].signature.attrs.get("comparison_direction", "")
+    for monoid, names in (("max", (" GE>", " GT>")), ("min", (" LE>", " LT>"))):
+        if direction.endswith(names):
+            number = ops.monoids.start(monoid, dtype, ring_of(dtype))
+            found = [one == number for one in shown]
+            return found if not all(found) else [False] * len(shown)
+    return [False] * len(shown)
 
 
 def _where(

@@ -32,7 +32,7 @@ def compared(algebra: Algebra, ring: Integers, way: str, x: Plain, y: Plain) -> 
         return compared(algebra, ring, TURNED[way], y, x)
     if isinstance(ring, Truths):
         return _of_truths(way, x, y)
-    if way in ("EQ", "NE"):
+    if way in ("EQ", "NE") and x[0] and y[0]:
         x, y = ring.add(x, ring.neg(y)), ring.zero
         if x[0] > PRIME - x[0]:  # of both differences, one
             x = ring.neg(x)

@@ -17,6 +17,7 @@ from partir.verify.elements.rings import Integers, Ring, Truths, ring_of
 from partir.verify.layout import Unreadable
 from partir.verify.monoids import monoid_of
 
+_PROMISES = ("indices_are_sorted", "unique_indices")
 Elements = list[Scalar]
 Index = tuple[int, ...]
 
@@ -152,7 +153,7 @@ class _Indices:
         self, ops: Elementwise, numbers: _Numbers, signature: Signature, at: int
     ) -> None:
         self.ops, self.numbers = ops, numbers
-        self.type = signature.operands[at]
+        self.type, self.attrs = signature.operands[at], signature.attrs
         self.ring = _integers(self.type.dtype)
         shape = self.type.shape
         self.shape = (*shape, 1) if numbers.vector == len(shape) else shape
@@ -163,29 +164,52 @@ class _Indices:
         """Batch indices, in order."""
         return iter(np.ndindex(*self.batch))
 
+    def vector(self, values: Elements, batch: Index) -> Elements:
+        """The numbers of one index."""
+        found = []
+        for number in range(self.shape[self.numbers.vector]):
+            index = [*batch]
+            index.insert(self.numbers.vector, number)
+            found.append(values[_flat(index, self.strides)])
+        return found
+
     def starts(
         self, values: Elements, batch: Index, most: Sequence[int], clamp: bool
     ) -> list[Scalar]:
         """Places along the operand's dimensions; `most` is the last that fits."""
         numbers, place = self.numbers, clamped if clamp else within
         found: list[Scalar] = [0] * len(most)
-        for number, dim in enumerate(numbers.places):
-            index = [*batch]
-            index.insert(numbers.vector, number)
-            start = values[_flat(index, self.strides)]
+        vector = self.vector(values, batch)
+        for dim, start in zip(numbers.places, vector, strict=True):
             found[dim] = place(self.ops.algebra, self.ring, start, most[dim])
         for dim, along in numbers.batches:
             found[dim] = batch[along - (along > numbers.vector)]
         return found
 
 
-def _believed(ops: Elementwise, signature: Signature, indices: Elements) -> None:
-    """Indices that are said to be in order, or unique, in a way the source says too."""
-    ring = _integers(signature.operands[1].dtype)
-    for name in ("indices_are_sorted", "unique_indices"):
-        if signature.attrs.get(name) == "true":
-            flat = tuple(ops.algebra.flat(one, ring) for one in indices)
-            ops.believe(name, signature.operands[1].shape, flat)
+def _believed(ops: Elementwise, where: _Indices, indices: Elements) -> None:
+    """Indices that are said to be in order, or unique: they are, or the source says so.
+
+    What is said of several is true of some of them, too.
+    """
+    names = [name for name in _PROMISES if where.attrs.get(name) == "true"]
+    if not names:
+        return
+    flat = [ops.algebra.flat(one, where.ring) for one in indices]
+    rows = [tuple(where.vector(flat, batch)) for batch in where.windows()]
+    known = [[where.ring.known(one) for one in row] for row in rows]
+    if all(None not in row for row in known):
+        in_order, unique = (
+            known == sorted(known),
+            len({*map(tuple, known)}) == len(rows),
+        )
+        if (in_order or _PROMISES[0] not in names) and (
+            unique or _PROMISES[1] not in names
+        ):
+            return
+    for name in names:
+        if where.attrs.get(name) == "true":
+            ops.believe(name, rows)
 
 
 def gather(
@@ -193,11 +217,11 @@ def gather(
 ) -> Elements:
     """Windows that start where they fit, by indices."""
     value, indices = given
-    _believed(ops, signature, indices)
     type_, (result,) = signature.operands[0], signature.results
     numbers, ring = _Numbers.of_gather(signature), ring_of(type_.dtype)
     sizes = ints(signature.attrs["slice_sizes"])
     where = _Indices(ops, numbers, signature, 1)
+    _believed(ops, where, indices)
     most = [n - size for n, size in zip(type_.shape, sizes, strict=True)]
     strides, outer = _strides(type_.shape), _strides(result.shape)
     inside = numbers.windows(len(type_.shape))
@@ -230,10 +254,10 @@ def scatter(
     if len(given) != 3:
         raise Unreadable("a scatter of several operands")
     value, indices, updates = given
-    _believed(ops, signature, indices)
     type_, _, update = signature.operands
     numbers = _Numbers.of_scatter(signature)
     where = _Indices(ops, numbers, signature, 1)
+    _believed(ops, where, indices)
     inside, sizes = numbers.windows(len(type_.shape)), [1] * len(type_.shape)
     for dim, along in zip(inside, numbers.offset, strict=True):
         sizes[dim] = update.shape[along]

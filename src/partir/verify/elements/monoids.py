@@ -28,6 +28,7 @@ from partir.verify.monoids import WITHOUT_INFINITY
 _FAR = {"max": "-inf", "min": "inf"}
 
 
+Narrow = Callable[[str, Sequence[int]], tuple[str, list[int]] | None]
 Carried = Callable[[str, str, Sequence[Scalar]], Scalar | None]
 
 
@@ -43,6 +44,8 @@ class Monoids:
         self._hidden: dict[Scalar, set[Unknown]] = {}  # whose tables sums are not
         self._rows: dict[Any, tuple[tuple[Plain, ...], ...]] = {}
         self._sets: dict[Any, Iterable[Plain]] = {}  # of what is made of several
+        self.narrow: Narrow | None = None
+        self.widen: Callable[[str, str, Plain], Plain] = lambda before, after, x: x
         self.carried: Carried | None = None  # how integers carry floats in their order
 
     def total(
@@ -76,7 +79,9 @@ class Monoids:
         hidden = {u for m in members for u in self._hidden.get(m, ())}
         flattens = len(seen) > 1 or (len(seen) == 1 and not hidden <= seen)
         if flattens:
-            members = [self.algebra.flat(m, ring) for m in members]
+            members = [
+                self.algebra.flat(self._unsigned(m, ring), ring) for m in members
+            ]
         run = ring.add
         if isinstance(ring, Floats):
             run = lambda *both: self._plain_sum(dtype, both)  # noqa: E731
@@ -85,10 +90,21 @@ class Monoids:
             self._hidden[made] = seen | hidden
         return made
 
+    def _unsigned(self, member: Scalar, ring: Ring) -> Scalar:
+        """A table in which zeros have no sign: among others they add nothing."""
+        if type(member) is not Cases or not isinstance(ring, Floats):
+            return member
+        zero = self.numbers.special["-0.0"]
+        run = lambda x: 0 if x == zero else x  # noqa: E731
+        return self.algebra.apply(run, ring, (ring,), member)
+
     def _plain_sum(self, dtype: str, members: Sequence[int]) -> int:
         """Infinities do not cancel: a sum with one of them is no polynomial."""
         found: set[int] = set()
-        rest = 0
+        rest, zero = 0, self.numbers.special["-0.0"]
+        members = [member for member in members if member != zero]
+        if not members:
+            return zero
         for member in members:
             far, near = self._infinite.get(member, (None, member))
             rest += near
@@ -99,6 +115,8 @@ class Monoids:
             bounds = self.bounds.all_of(members)
             if bounds is not None:
                 self.bounds.note(made, dtype, sum(bounds))
+            if not self.algebra.far.isdisjoint(members):
+                self.algebra.far.add(made)
             return made
         special = self.numbers.special
         if len(found) > 1 or special["nan"] in found:
@@ -109,6 +127,7 @@ class Monoids:
             return far
         made = self.algebra.point.unknown("beside an infinity", far, rest)
         self._infinite[made] = (far, rest)
+        self.algebra.far.add(made)
         return made
 
     def times(self, dtype: str, ring: Ring) -> Callable[[Plain, Plain], Plain]:
@@ -151,7 +170,7 @@ class Monoids:
         nan, zero = special["nan"], special["-0.0"]
 
         def run(x: int, y: int) -> int:
-            if x in self._infinite or y in self._infinite:
+            if x in self.algebra.far or y in self.algebra.far:
                 if nan in (x, y):
                     return nan
                 key = ("product with an infinity", *sorted((x, y)))
@@ -237,6 +256,11 @@ class Monoids:
             return settled[0]
         if not settled:
             return ring.zero
+        if isinstance(ring, Floats) and self.narrow is not None:
+            before = self.narrow(dtype, settled)
+            if before is not None:  # an extreme moves past what keeps the order
+                inner = self._plain(monoid, before[0], ring, before[1])
+                return self.widen(before[0], dtype, inner)
         made = ring.unknown(self.algebra.point, monoid, dtype, tuple(sorted(settled)))
         self._sets[monoid, dtype, made] = dict.fromkeys(settled)
         if isinstance(ring, Floats):
