@@ -8,12 +8,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+import partir.verify.elements.branches
+import partir.verify.elements.exchange  # noqa: F401  (ops register themselves)
 from partir.ir.core import Op, Program, Region
 from partir.ir.types import TensorType
 from partir.mesh import Mesh
+from partir.verify.elements.alone import Elements
 from partir.verify.elements.cases import GARBAGE, Algebra
 from partir.verify.elements.elementwise import Elementwise
-from partir.verify.elements.lockstep import Elements, Lockstep, OnDevices
+from partir.verify.elements.lockstep import Lockstep, OnDevices
 from partir.verify.elements.rings import Truths, ring_of
 from partir.verify.layout import Unreadable
 from partir.verify.rows import GARBAGE as NO_ROW
