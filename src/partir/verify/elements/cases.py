@@ -216,7 +216,7 @@ class Algebra:
 
     def linear(self, run: Callable[..., Plain], ring: Ring, *args: Scalar) -> Scalar:
         """The same for sums and products: different unknowns' need no tables."""
-        seen = {u for a in args if type(a) is Cases for u in unknowns(a)}
+        seen = {frozenset(unknowns(a)) for a in args if type(a) is Cases}
         if not seen:
             return GARBAGE if GARBAGE in args else run(*args)
         if len(seen) > 1:

@@ -8,7 +8,15 @@ from typing import Any
 
 from partir.ir.core import Signature
 from partir.verify.elements import integers
-from partir.verify.elements.cases import GARBAGE, Algebra, Cases, Scalar, negated
+from partir.verify.elements.cases import (
+    FALSE,
+    GARBAGE,
+    TRUE,
+    Algebra,
+    Cases,
+    Scalar,
+    negated,
+)
 from partir.verify.elements.converting import Converting
 from partir.verify.elements.field import PRIME
 from partir.verify.elements.monoids import Monoids
@@ -218,6 +226,10 @@ class Elementwise:
         """Whether a float is less than another, or equal to it."""
         if way in integers.TURNED:
             way, x, y = integers.TURNED[way], y, x
+        if not key[1] and isinstance(x, int):
+            known = [self.numbers.number(one) for one in (x, y)]
+            if None not in known:
+                return TRUE if integers.HOLDS[way](*known) else FALSE
         if way in ("EQ", "NE") and y < x:
             x, y = y, x
         made = self.algebra.truth("compare", *key, way.replace("NE", "EQ"), x, y)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from partir.verify.elements.cases import (
     FALSE,
@@ -15,7 +16,7 @@ from partir.verify.elements.cases import (
 from partir.verify.elements.field import PRIME
 from partir.verify.elements.rings import Integers, Plain, Truths
 
-_HOLDS: dict[str, Callable[[int, int], bool]] = {
+HOLDS: dict[str, Callable[[Any, Any], bool]] = {
     "EQ": lambda x, y: x == y,
     "NE": lambda x, y: x != y,
     "LT": lambda x, y: x < y,
@@ -37,7 +38,7 @@ def compared(algebra: Algebra, ring: Integers, way: str, x: Plain, y: Plain) -> 
         if x[0] > PRIME - x[0]:  # of both differences, one
             x = ring.neg(x)
     if not x[0] and not y[0]:
-        return TRUE if _HOLDS[way](ring.typed(x[1]), ring.typed(y[1])) else FALSE
+        return TRUE if HOLDS[way](ring.typed(x[1]), ring.typed(y[1])) else FALSE
     if x[0] and y[0] and x[0] != y[0]:
         if way == "LE":
             other = algebra.truth("LT", ring.bits, ring.signed, y, x)
@@ -59,7 +60,7 @@ def _by_cases(algebra: Algebra, ring: Integers, way: str, x: Plain, y: Plain) ->
     holds = []
     for start in starts:
         sides = [ring.typed(one[1] + (start if one[0] else 0)) for one in (x, y)]
-        holds.append(TRUE if _HOLDS[way](*sides) else FALSE)
+        holds.append(TRUE if HOLDS[way](*sides) else FALSE)
     return algebra.cases(unknown, starts, holds, Truths())
 
 

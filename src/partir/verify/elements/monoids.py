@@ -43,6 +43,7 @@ class Monoids:
         self._infinite = {one: (one, 0) for one in far}
         self._hidden: dict[Scalar, set[Unknown]] = {}  # whose tables sums are not
         self._rows: dict[Any, tuple[tuple[Plain, ...], ...]] = {}
+        self._scaled: dict[tuple[str, Plain], tuple[Plain, Plain]] = {}
         self._sets: dict[Any, Iterable[Plain]] = {}  # of what is made of several
         self.narrow: Narrow | None = None
         self.widen: Callable[[str, str, Plain], Plain] = lambda before, after, x: x
@@ -75,9 +76,10 @@ class Monoids:
                 m in self._hidden for m in members
             ):
                 return self._plain_sum(dtype, members)
-        seen = {u for m in members if type(m) is Cases for u in unknowns(m)}
+        sets = {frozenset(unknowns(m)) for m in members if type(m) is Cases}
+        seen = set[Unknown]().union(*sets)
         hidden = {u for m in members for u in self._hidden.get(m, ())}
-        flattens = len(seen) > 1 or (len(seen) == 1 and not hidden <= seen)
+        flattens = len(sets) > 1 or (len(sets) == 1 and not hidden <= seen)
         if flattens:
             members = [
                 self.algebra.flat(self._unsigned(m, ring), ring) for m in members
@@ -141,11 +143,22 @@ class Monoids:
             if bounds == [None, None]:
                 return self._factors(dtype, ring, (x, y))
             made = mul(x, y)
+            if None in bounds:
+                number, other = (x, y) if bounds[1] is None else (y, x)
+                self._scale(dtype, number, other, made)
             if None not in bounds and isinstance(ring, Floats):
                 self.bounds.note(made, dtype, math.prod(bounds))  # type: ignore[arg-type]
             return made
 
         return run
+
+    def _scale(self, dtype: str, number: Plain, other: Plain, made: Plain) -> None:
+        """Remember that something is a known number times something else."""
+        known = number if isinstance(number, tuple) else (number,)
+        if all(self.numbers.number(part) is not None for part in known):
+            first, inner = self._scaled.get((dtype, other), (None, other))
+            if first is None:
+                self._scaled[dtype, made] = (number, inner)
 
     def _bound(self, x: Plain) -> float | None:
         if isinstance(x, int):
@@ -156,10 +169,16 @@ class Monoids:
     def _factors(self, dtype: str, ring: Ring, factors: Sequence[Plain]) -> Plain:
         """A product by its factors, in no order."""
         found: list[Plain] = []
+        numbers: list[Plain] = []
         for one in factors:
-            found += self._sets.get(("times", dtype, one), {one: None})
+            number, inner = self._scaled.get((dtype, one), (None, one))
+            numbers += [] if number is None else [number]
+            found += self._sets.get(("times", dtype, inner), {inner: None})
         made = ring.unknown(self.algebra.point, "times", dtype, tuple(sorted(found)))
         self._sets["times", dtype, made] = found
+        for number in numbers:
+            before, made = made, self.mul(ring)(number, made)
+            self._scale(dtype, number, before, made)
         return made
 
     def mul(self, ring: Ring) -> Callable[[Plain, Plain], Plain]:
@@ -203,6 +222,8 @@ class Monoids:
             for one in self.algebra.members.get((monoid, dtype, member), (member,)):
                 key = tuple(sorted(unknowns(one))) if type(one) is Cases else None
                 groups.setdefault(key, []).append(one)
+        if groups.keys() == {None}:
+            return self._plain(monoid, dtype, ring, groups[None])
         plain = self._settled(monoid, dtype, ring, groups.pop(None, []))
         tables = [
             self._by_cases(monoid, dtype, ring, group) for group in groups.values()
@@ -254,7 +275,8 @@ class Monoids:
         settled = self._known(monoid, dtype, ring, list(found))
         if len(settled) == 1:
             return settled[0]
-        if not settled:
+        if not settled:  # each twice
+            assert monoid == "xor", monoid
             return ring.zero
         if isinstance(ring, Floats) and self.narrow is not None:
             before = self.narrow(dtype, settled)
