@@ -278,3 +278,13 @@ def test_tiles_are_those_of_each_device() -> None:
     mesh = partir.Mesh({"A": 2, "B": 2})
     parts = list(tiles(np.arange(8), (("B", "A"),), mesh))
     assert [part.tolist() for part in parts] == [[0, 1], [4, 5], [2, 3], [6, 7]]
+
+
+def test_a_module_is_compiled_for_the_types_that_it_takes() -> None:
+    """Four-bit integers are held in eight, which XLA would take for other types."""
+    text = """func.func public @main(%x: tensor<3xui4>) -> tensor<3xi32> {
+      %r = stablehlo.convert %x : (tensor<3xui4>) -> tensor<3xi32>
+      return %r : tensor<3xi32>
+    }"""
+    (made,) = compiled(text, [np.array([1, 2, 15], np.int8)])
+    assert made.tolist() == [1, 2, 15]

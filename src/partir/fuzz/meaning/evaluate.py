@@ -10,7 +10,12 @@ import numpy as np
 
 from partir.execute.module import Module, call_module
 from partir.execute.types import jax_struct
-from partir.fuzz.meaning.interpret import can_interpret, interpret, result_types
+from partir.fuzz.meaning.interpret import (
+    argument_types,
+    can_interpret,
+    interpret,
+    result_types,
+)
 from partir.fuzz.meaning.parsing import parsed
 
 
@@ -30,6 +35,8 @@ def evaluate(source: str | Any, args: Sequence[np.ndarray]) -> list[np.ndarray]:
 def compiled(text: str, args: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The same, by XLA on one device."""
     outs = [jax_struct(type_) for type_ in result_types(parsed(text))]
+    takes = [jax_struct(type_) for type_ in argument_types(parsed(text))]
+    args = [a.astype(t.dtype) for a, t in zip(args, takes, strict=True)]
     module = Module(text)
     with jax.enable_x64(True):
         run = jax.jit(

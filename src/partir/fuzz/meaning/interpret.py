@@ -57,11 +57,18 @@ def interpret(module: Any, args: Sequence[np.ndarray]) -> list[np.ndarray]:
     return [_whole(numbers, element) for element in outputs]
 
 
+def argument_types(module: Any) -> list[TensorType]:
+    """Types of what `main` takes."""
+    return _tensors(_function_type(_main(module)).inputs)
+
+
 def result_types(module: Any) -> list[TensorType]:
     """Types of what `main` returns."""
-    found = [
-        ir.RankedTensorType(type_) for type_ in _function_type(_main(module)).results
-    ]
+    return _tensors(_function_type(_main(module)).results)
+
+
+def _tensors(types: Sequence[Any]) -> list[TensorType]:
+    found = map(ir.RankedTensorType, types)
     return [tensor(tuple(t.shape), str(t.element_type)) for t in found]
 
 

@@ -280,5 +280,7 @@ def _where(
     plain = ops.algebra.flat(number, ring)
     if GARBAGE in flat or plain is GARBAGE:
         return GARBAGE
+    if plain in (ring.zero, ops.numbers.special["-0.0"]):
+        return ring.zero
     truth = ops.algebra.point.unknown(key, flat, rank)
     return ring.scaled(plain, truth)
