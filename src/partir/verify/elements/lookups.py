@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from partir.ir.attributes import fields, ints
 from partir.ir.core import Signature
-from partir.verify.elements.cases import FALSE, GARBAGE, TRUE, Scalar
+from partir.verify.elements.cases import FALSE, GARBAGE, TRUE, Cases, Scalar
 from partir.verify.elements.elementwise import Elementwise
-from partir.verify.elements.places import PLACES, clamped, within
+from partir.verify.elements.places import NOWHERE, PLACES, clamped, within
 from partir.verify.elements.rings import Integers, Ring, Truths, ring_of
 from partir.verify.layout import Unreadable
 from partir.verify.monoids import monoid_of
@@ -267,14 +267,27 @@ def scatter(
     combine = _Combining(ops, signature, value)
     for batch in where.windows():
         at = where.starts(indices, batch, most, clamp=False)
+        near = [_possible(p, n) for p, n in zip(at, type_.shape, strict=True)]
         base = _flat(batch, [outer[d] for d in batch_dims])
         for offset in itertools.product(*(range(sizes[d]) for d in inside)):
             here = base + _flat(offset, [outer[d] for d in numbers.offset])
             wide = [0] * len(sizes)
             for dim, n in zip(inside, offset, strict=True):
                 wide[dim] = n
-            combine.put(at, wide, updates[here])
+            combine.put(at, near, wide, updates[here])
     return combine.done()
+
+
+def _possible(place: Scalar, size: int) -> Collection[int]:
+    """Places that something may start at; `NOWHERE` is none, and garbage is any."""
+    if type(place) is int:
+        return [place] if place != NOWHERE else []
+    if type(place) is not Cases:
+        return range(-size, size)
+    found: set[int] = set()
+    for one in place.values:
+        found.update(_possible(one, size))
+    return sorted(found)
 
 
 class _Combining:
@@ -283,7 +296,7 @@ class _Combining:
     def __init__(self, ops: Elementwise, signature: Signature, value: Elements) -> None:
         self.ops, (type_, *_) = ops, signature.results
         self.dtype, self.ring = type_.dtype, ring_of(type_.dtype)
-        self.indices = [*np.ndindex(*type_.shape)]
+        self.shape, self.strides = type_.shape, _strides(type_.shape)
         body = signature.lambdas[0]
         self.monoid = monoid_of(body)
         writes = not body.ops and body.results == body.arguments[1:2]
@@ -297,12 +310,19 @@ class _Combining:
             if self.nothing is None:
                 raise Unreadable("a scatter that starts from nothing that it knows")
 
-    def put(self, at: Sequence[Scalar], offset: Sequence[int], update: Scalar) -> None:
+    def put(
+        self,
+        at: Sequence[Scalar],
+        near: Sequence[Collection[int]],
+        offset: Sequence[int],
+        update: Scalar,
+    ) -> None:
         """Combine one update into all elements that it may be meant for."""
-        for members, index in zip(self.members, self.indices, strict=True):
-            wanted = [i - o for i, o in zip(index, offset, strict=True)]
-            if any(type(p) is int and p != w for p, w in zip(at, wanted, strict=True)):
+        for wanted in itertools.product(*near):
+            index = [w + o for w, o in zip(wanted, offset, strict=True)]
+            if any(not 0 <= i < n for i, n in zip(index, self.shape, strict=True)):
                 continue
+            members = self.members[_flat(index, self.strides)]
             hit = self._hit(at, wanted)
             if self.monoid is None:
                 members[-1] = self.select(hit, update, members[-1])
