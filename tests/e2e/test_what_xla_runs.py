@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import pytest
 
 import partir
-from partir.execute.xla_program import executed_collectives
+from partir.execute.xla_program import XlaProgram, executed_collectives
 from tests.explain.programs import f32
 
 MESH = {"B": 4, "M": 2}
@@ -63,3 +63,11 @@ backend_config={"known_trip_count":{"n":"5"}}
 }
 """
     assert executed_collectives(text) == {"all_gather": 5, "all_reduce": 1}
+
+
+def test_temporaries_on_tpus_are_a_bound() -> None:
+    """What is lost between them is counted twice there."""
+    for platform, said in (("tpu", "up to 2.0 KiB"), ("cpu", "2.0 KiB")):
+        made = XlaProgram(platform, {}, {}, 1024, 1024, 2048, 1.0)
+        (row,) = [line for line in str(made).splitlines() if "temporary" in line]
+        assert row.split(maxsplit=2)[2].strip() == said

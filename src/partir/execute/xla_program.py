@@ -29,6 +29,9 @@ class XlaProgram:
     `collectives` are executed counts by kind after XLA's passes, which combine small
     ones; `ours` are those of the partition. Bytes are of one device. `estimated` has
     the simulator's figures of the same names, if the partition has a device.
+
+    On TPUs `temporary_bytes` is an upper bound: the compiler counts what is lost
+    between temporaries twice.
     """
 
     platform: str
@@ -82,7 +85,9 @@ class XlaProgram:
             for kind in kinds
         ]
         for name in ("argument_bytes", "result_bytes", "temporary_bytes"):
-            rows.append([name, self._estimated(name), bytes_text(getattr(self, name))])
+            bound = "up to " * (name == "temporary_bytes" and self.platform == "tpu")
+            said = bound + bytes_text(getattr(self, name))
+            rows.append([name, self._estimated(name), said])
         ours = f"{self.estimated['flops']:.4g}" if self.estimated else "-"
         return [*rows, ["flops", ours, f"{self.flops:.4g}"]]
 
