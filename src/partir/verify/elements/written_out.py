@@ -20,7 +20,7 @@ from partir.verify.elements.lockstep import Lockstep, OnDevices
 from partir.verify.elements.rings import Truths, ring_of
 from partir.verify.layout import Unreadable
 from partir.verify.rows import GARBAGE as NO_ROW
-from partir.verify.tiles import rows_of_tiles
+from partir.verify.tiles import rows_of_tiles, tile_shape
 
 MOST = 1 << 17  # elements of both programs, on all devices
 SLIPS = (ArithmeticError, AssertionError, LookupError, TypeError, ValueError)
@@ -85,21 +85,26 @@ def _equal(
         local.body.arguments, source.body.arguments, tilings.arguments, strict=True
     ):
         type_ = source.types[whole]
-        tiles = _in_tiles(wanted.env[whole][0], type_, tiling, mesh)
-        shape = local.types[value].shape
-        if any(len(tile) != math.prod(shape) for tile in tiles):
-            raise Unreadable("an argument of another shape")
-        devices.env[value] = tiles
+        _check_type(local.types[value], type_, tiling, mesh)
+        devices.env[value] = _in_tiles(wanted.env[whole][0], type_, tiling, mesh)
     _run(devices, [local.body.results[n] for n in results])
     found = []
     for number in results:
-        value = source.results[number].value
+        value, own = source.results[number].value, local.body.results[number]
         type_ = source.types[value]
+        _check_type(local.types[own], type_, tilings.results[number], mesh)
         want = _in_tiles(wanted.env[value][0], type_, tilings.results[number], mesh)
-        have = devices.env[local.body.results[number]]
-        if _same(ops, type_, want, have):
+        if _same(ops, type_, want, devices.env[own]):
             found.append(number)
     return frozenset(found)
+
+
+def _check_type(own: TensorType, whole: TensorType, tiling: Tiling, mesh: Mesh) -> None:
+    """An argument or result of devices has the type of a tile."""
+    names, sizes = mesh.names, tuple(mesh.axes.values())
+    axes = [[names.index(axis) for axis in over] for over in tiling]
+    if (own.shape, own.dtype) != (tile_shape(whole.shape, axes, sizes), whole.dtype):
+        raise Unreadable("an argument or result of another type")
 
 
 def _argument(ops: Elementwise, type_: TensorType, number: int, most: int) -> Elements:
