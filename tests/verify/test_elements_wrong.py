@@ -6,6 +6,7 @@ import pytest
 
 from tests.verify.modules import (
     Case,
+    constant,
     function,
     is_proved,
     unary,
@@ -79,4 +80,37 @@ TYPES = {
 
 @pytest.mark.parametrize("case", TYPES.values(), ids=TYPES)
 def test_types_are_those_of_tiles(case: Case) -> None:
+    assert not is_proved(case)
+
+
+def products(numbers: list[object], type_: str) -> list[str]:
+    """``x`` times some numbers in turn, and twice that."""
+    lines = [f"%y0 = stablehlo.optimization_barrier %x : tensor<{type_}>"]
+    for place, number in enumerate(numbers):
+        lines.append(constant(f"k{place}", number, type_))
+        lines.append(
+            binary(f"y{place + 1}", "multiply", f"y{place}", f"k{place}", type_)
+        )
+    return [*lines, twice("r", f"y{len(numbers)}", type_)]
+
+
+LEAST = "1.17549435E-38"  # normal number
+NUMBERS = {
+    "the least f32 is not two": whole(
+        {"x": F},
+        F,
+        [constant("k", "2.0", F), binary("r", "maximum", "x", "k")],
+        [constant("k", LEAST, F), binary("r", "maximum", "x", "k")],
+    ),
+    "a product of floats is not one": whole(
+        {"x": F}, F, [twice("r", "x")], products(["1.70141183E+38"], F)
+    ),
+    "a product of integers is not one": whole(
+        {"x": S}, S, [twice("r", "x", S)], products([*[1 << 30] * 4, 1 << 7], S)
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NUMBERS.values(), ids=NUMBERS)
+def test_numbers_are_no_others(case: Case) -> None:
     assert not is_proved(case)

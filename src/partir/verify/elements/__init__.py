@@ -4,7 +4,8 @@ Where tiles, windows and masks are too odd for `Machine`, both programs are run 
 formulas: every element of every value, on every device, is one. Two elements are equal
 if their formulas are, as polynomials in what arguments and unknown functions give. A
 polynomial is known by its value at one point, drawn at random for each proof in a field
-of 2**127 - 1 numbers: different ones meet there with a chance of some 2**-100.
+of some 2**127 numbers: different ones meet there with a chance of some 2**-100. Which
+field is drawn as well, for numbers that a program spells are not drawn at random.
 
 The cost grows with the number of elements and devices, so that only small programs are
 looked at in this way, and only where nothing else proves a result.

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
-from partir.verify.elements.field import PRIME, Point
+from partir.verify.elements.field import MODULUS, Point
 from partir.verify.elements.rings import Integers, Plain, Ring, Truths
 
 _MOST = 600  # cases of one formula
@@ -272,7 +272,7 @@ def order(unknown: Unknown) -> tuple[int, int]:
 
 def negated(truth: Plain) -> Plain:
     """The other truth."""
-    return -truth[0] % PRIME, 1 - truth[1]
+    return -truth[0] % MODULUS, 1 - truth[1]
 
 
 def unknowns(table: Cases) -> set[Unknown]:

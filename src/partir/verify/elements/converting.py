@@ -8,7 +8,7 @@ from fractions import Fraction
 from partir.verify.elements import integers
 from partir.verify.elements.bounds import Bounds
 from partir.verify.elements.cases import GARBAGE, Algebra, Cases, Scalar
-from partir.verify.elements.field import PRIME
+from partir.verify.elements.field import MODULUS
 from partir.verify.elements.numbers import Numbers
 from partir.verify.elements.rings import (
     Complex,
@@ -91,7 +91,7 @@ class Converting:
     def _from_truth(self, new: Ring) -> Run:
         """Zero or one."""
         if isinstance(new, Floats):
-            return lambda x: (x[0] + x[1]) % PRIME
+            return lambda x: (x[0] + x[1]) % MODULUS
         return lambda x: x
 
     def _wider(self, x: Plain, old: Integers, new: Integers) -> Scalar:

@@ -18,7 +18,7 @@ from partir.verify.elements.cases import (
     negated,
 )
 from partir.verify.elements.converting import Converting
-from partir.verify.elements.field import PRIME
+from partir.verify.elements.field import MODULUS
 from partir.verify.elements.monoids import Monoids
 from partir.verify.elements.numbers import Numbers
 from partir.verify.elements.rings import (
@@ -263,7 +263,7 @@ class Elementwise:
         def run(x: int, y: int) -> Plain:
             number = self.numbers.number(y)
             if number is not None and _NORMAL <= abs(float(number)) <= 1 / _NORMAL:
-                return mul(x, pow(y, -1, PRIME))
+                return mul(x, pow(y, -1, MODULUS))
             return self.algebra.point.unknown("divided", dtype, x, y)
 
         return run

@@ -13,7 +13,7 @@ from partir.verify.elements.cases import (
     Unknown,
     negated,
 )
-from partir.verify.elements.field import PRIME
+from partir.verify.elements.field import MODULUS
 from partir.verify.elements.rings import Integers, Plain, Truths
 
 HOLDS: dict[str, Callable[[Any, Any], bool]] = {
@@ -35,7 +35,7 @@ def compared(algebra: Algebra, ring: Integers, way: str, x: Plain, y: Plain) -> 
         return _of_truths(way, x, y)
     if way in ("EQ", "NE") and x[0] and y[0]:
         x, y = ring.add(x, ring.neg(y)), ring.zero
-        if x[0] > PRIME - x[0]:  # of both differences, one
+        if x[0] > MODULUS - x[0]:  # of both differences, one
             x = ring.neg(x)
     if not x[0] and not y[0]:
         return TRUE if HOLDS[way](ring.typed(x[1]), ring.typed(y[1])) else FALSE
@@ -84,7 +84,7 @@ def both(x: Plain, y: Plain) -> Plain:
     if x == y:
         return x
     (a, m), (b, n) = x, y
-    return (a * b + a * n + b * m) % PRIME, m * n
+    return (a * b + a * n + b * m) % MODULUS, m * n
 
 
 def either(x: Plain, y: Plain) -> Plain:

@@ -20,7 +20,7 @@ from partir.verify.elements.cases import (
     Unknown,
     unknowns,
 )
-from partir.verify.elements.field import PRIME
+from partir.verify.elements.field import MODULUS
 from partir.verify.elements.numbers import Numbers
 from partir.verify.elements.rings import Floats, Integers, Plain, Ring, Truths
 from partir.verify.monoids import WITHOUT_INFINITY
@@ -113,7 +113,7 @@ class Monoids:
             if far is not None:
                 found.add(far)
         if not found:
-            made = rest % PRIME
+            made = rest % MODULUS
             bounds = self.bounds.all_of(members)
             if bounds is not None:
                 self.bounds.note(made, dtype, sum(bounds))
@@ -124,7 +124,7 @@ class Monoids:
         if len(found) > 1 or special["nan"] in found:
             return special["nan"]
         (far,) = found
-        rest %= PRIME
+        rest %= MODULUS
         if not rest:
             return far
         made = self.algebra.point.unknown("beside an infinity", far, rest)
@@ -194,7 +194,7 @@ class Monoids:
                     return nan
                 key = ("product with an infinity", *sorted((x, y)))
                 return self.algebra.point.unknown(*key)
-            return 0 if zero in (x, y) else x * y % PRIME
+            return 0 if zero in (x, y) else x * y % MODULUS
 
         return run
 

@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from partir.verify.elements.field import PRIME, Point, of_fraction
+from partir.verify.elements.field import MODULUS, Point, of_fraction
 
 Plain = Any  # a formula without cases: an int, or a pair of them
 
@@ -24,19 +24,19 @@ class Floats:
 
     def add(self, x: int, y: int) -> int:
         """The sum."""
-        return (x + y) % PRIME
+        return (x + y) % MODULUS
 
     def mul(self, x: int, y: int) -> int:
         """The product."""
-        return x * y % PRIME
+        return x * y % MODULUS
 
     def neg(self, x: int) -> int:
         """The negative."""
-        return -x % PRIME
+        return -x % MODULUS
 
     def scaled(self, x: int, truth: int) -> int:
         """A number where a truth holds, whose constant term is zero."""
-        return x * truth % PRIME
+        return x * truth % MODULUS
 
     def unknown(self, point: Point, *key: Hashable) -> int:
         """What is known by its key alone."""
@@ -50,20 +50,20 @@ class Complex:
 
     def add(self, x: Plain, y: Plain) -> Plain:
         """The sum."""
-        return (x[0] + y[0]) % PRIME, (x[1] + y[1]) % PRIME
+        return (x[0] + y[0]) % MODULUS, (x[1] + y[1]) % MODULUS
 
     def mul(self, x: Plain, y: Plain) -> Plain:
         """The product."""
         (a, b), (c, d) = x, y
-        return (a * c - b * d) % PRIME, (a * d + b * c) % PRIME
+        return (a * c - b * d) % MODULUS, (a * d + b * c) % MODULUS
 
     def neg(self, x: Plain) -> Plain:
         """The negative."""
-        return -x[0] % PRIME, -x[1] % PRIME
+        return -x[0] % MODULUS, -x[1] % MODULUS
 
     def scaled(self, x: Plain, truth: int) -> Plain:
         """A number where a truth holds, whose constant term is zero."""
-        return x[0] * truth % PRIME, x[1] * truth % PRIME
+        return x[0] * truth % MODULUS, x[1] * truth % MODULUS
 
     def unknown(self, point: Point, *key: Hashable) -> Plain:
         """What is known by its key alone."""
@@ -99,20 +99,20 @@ class Integers:
 
     def add(self, x: Plain, y: Plain) -> Plain:
         """The sum."""
-        return (x[0] + y[0]) % PRIME, self.wrapped(x[1] + y[1])
+        return (x[0] + y[0]) % MODULUS, self.wrapped(x[1] + y[1])
 
     def mul(self, x: Plain, y: Plain) -> Plain:
         """The product."""
         (a, m), (b, n) = x, y
-        return (a * b + a * n + b * m) % PRIME, self.wrapped(m * n)
+        return (a * b + a * n + b * m) % MODULUS, self.wrapped(m * n)
 
     def neg(self, x: Plain) -> Plain:
         """The negative."""
-        return -x[0] % PRIME, self.wrapped(-x[1])
+        return -x[0] % MODULUS, self.wrapped(-x[1])
 
     def scaled(self, x: Plain, truth: int) -> Plain:
         """A number where a truth holds, whose constant term is zero."""
-        return (x[0] + x[1]) * truth % PRIME, 0
+        return (x[0] + x[1]) * truth % MODULUS, 0
 
     def unknown(self, point: Point, *key: Hashable) -> Plain:
         """What is known by its key alone."""
