@@ -114,3 +114,133 @@ NUMBERS = {
 @pytest.mark.parametrize("case", NUMBERS.values(), ids=NUMBERS)
 def test_numbers_are_no_others(case: Case) -> None:
     assert not is_proved(case)
+
+
+def chosen(name: str, which: str, x: str, y: str) -> str:
+    types = "tensor<4xi1>, tensor<4xf32>"
+    return f"%{name} = stablehlo.select %{which}, %{x}, %{y} : {types}"
+
+
+ZERO, TWO = constant("zero", "0.0", F), constant("two", "2.0", F)
+PARTS = "4xcomplex<f32>"
+INFINITE = {
+    "x - x": whole(
+        {"x": F}, F, [constant("r", "0.0", F)], [binary("r", "subtract", "x", "x")]
+    ),
+    "0 * x": whole(
+        {"x": F},
+        F,
+        [constant("r", "0.0", F)],
+        [ZERO, binary("r", "multiply", "x", "zero")],
+    ),
+    "x + y - y": whole(
+        {"x": F, "y": F},
+        F,
+        [twice("r", "x")],
+        [
+            binary("a", "add", "x", "y"),
+            binary("b", "subtract", "a", "y"),
+            binary("r", "add", "b", "x"),
+        ],
+    ),
+    "x + -1 * x": whole(
+        {"x": F},
+        F,
+        [constant("r", "0.0", F)],
+        [
+            constant("k", "-1.0", F),
+            binary("y", "multiply", "x", "k"),
+            binary("r", "add", "x", "y"),
+        ],
+    ),
+    "a mask as a factor": whole(
+        {"x": F, "m": "4xi1"},
+        F,
+        [ZERO, chosen("r", "m", "x", "zero")],
+        [unary("f", "convert", "m", "4xi1", F), binary("r", "multiply", "x", "f")],
+    ),
+    "a factor in parts": whole(
+        {"x": F, "i": S},
+        F,
+        [
+            unary("f", "convert", "i", S, F),
+            TWO,
+            binary("g", "subtract", "f", "two"),
+            binary("r", "multiply", "x", "g"),
+        ],
+        [
+            unary("f", "convert", "i", S, F),
+            TWO,
+            binary("a", "multiply", "x", "f"),
+            binary("b", "multiply", "x", "two"),
+            binary("r", "subtract", "a", "b"),
+        ],
+    ),
+    "parts of a complex product": whole(
+        {"x": F, "y": F},
+        F,
+        [TWO, binary("r", "multiply", "x", "two")],
+        [
+            f"%z = stablehlo.complex %x, %y : tensor<{PARTS}>",
+            constant("k", "(2.0,0.0)", PARTS),
+            binary("p", "multiply", "z", "k", PARTS),
+            unary("r", "real", "p", PARTS, F),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", INFINITE.values(), ids=INFINITE)
+def test_what_is_infinite_does_not_vanish(case: Case) -> None:
+    assert not is_proved(case)
+
+
+def of_sums(lines: list[str], others: list[str]) -> Case:
+    """Twice what some lines make, which others do as well."""
+    return whole(
+        {"x": F, "y": F}, F, [*lines, twice("r", "s")], [*others, twice("r", "s")]
+    )
+
+
+THIRD = constant("k", "-3.0", F)
+RIGHT = {
+    "x - y": of_sums(
+        [binary("s", "subtract", "x", "y")],
+        [unary("n", "negate", "y", F, F), binary("s", "add", "n", "x")],
+    ),
+    "-(y - x)": of_sums(
+        [binary("s", "subtract", "x", "y")],
+        [binary("d", "subtract", "y", "x"), unary("s", "negate", "d", F, F)],
+    ),
+    "-3 * (x - y)": of_sums(
+        [THIRD, binary("d", "subtract", "x", "y"), binary("s", "multiply", "d", "k")],
+        [
+            THIRD,
+            binary("a", "multiply", "x", "k"),
+            binary("b", "multiply", "y", "k"),
+            binary("s", "subtract", "a", "b"),
+        ],
+    ),
+    "-1 * x": of_sums(
+        [unary("s", "negate", "x", F, F)],
+        [constant("k", "-1.0", F), binary("s", "multiply", "x", "k")],
+    ),
+    "x / -2": of_sums(
+        [constant("k", "-0.5", F), binary("s", "multiply", "x", "k")],
+        [constant("k", "-2.0", F), binary("s", "divide", "x", "k")],
+    ),
+    "numbers": of_sums(
+        [constant("k", "2.0", F), binary("s", "add", "x", "k")],
+        [
+            constant("k", "-1.0", F),
+            constant("l", "3.0", F),
+            binary("a", "add", "x", "k"),
+            binary("s", "add", "a", "l"),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", RIGHT.values(), ids=RIGHT)
+def test_sums_in_another_order_are_proved(case: Case) -> None:
+    assert is_proved(case)

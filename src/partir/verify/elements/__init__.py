@@ -5,7 +5,9 @@ formulas: every element of every value, on every device, is one. Two elements ar
 if their formulas are, as polynomials in what arguments and unknown functions give. A
 polynomial is known by its value at one point, drawn at random for each proof in a field
 of some 2**127 numbers: different ones meet there with a chance of some 2**-100. Which
-field is drawn as well, for numbers that a program spells are not drawn at random.
+field is drawn as well, for numbers that a program spells are not drawn at random. Of
+floats there are two values, in two fields: in the second one negatives are positive,
+so that nothing is lost where a float and its negative are added.
 
 The cost grows with the number of elements and devices, so that only small programs are
 looked at in this way, and only where nothing else proves a result.

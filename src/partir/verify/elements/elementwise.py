@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
 from partir.ir.core import Signature
@@ -18,7 +19,6 @@ from partir.verify.elements.cases import (
     negated,
 )
 from partir.verify.elements.converting import Converting
-from partir.verify.elements.field import MODULUS
 from partir.verify.elements.monoids import Monoids
 from partir.verify.elements.numbers import Numbers
 from partir.verify.elements.rings import (
@@ -154,6 +154,9 @@ class Elementwise:
                     return self.numbers.formula(-self.numbers.number(x))  # type: ignore[operator]
                 if x in self.algebra.far:
                     return self.algebra.point.unknown("negative", dtype, x)
+                return self.monoids.negative(x)
+            if isinstance(ring, Complex):
+                return tuple(map(self.monoids.negative, x))
             return ring.neg(x)
 
         if name == "negate":
@@ -263,7 +266,8 @@ class Elementwise:
         def run(x: int, y: int) -> Plain:
             number = self.numbers.number(y)
             if number is not None and _NORMAL <= abs(float(number)) <= 1 / _NORMAL:
-                return mul(x, pow(y, -1, MODULUS))
+                inverse = self.numbers.formula(1 / Fraction(number))
+                return mul(x, inverse)
             return self.algebra.point.unknown("divided", dtype, x, y)
 
         return run

@@ -34,7 +34,12 @@ def _drawn() -> int:
 
 # A number that programs spell, or a product of several, must not happen to be another
 # one here. With 2**127 - 1, the least normal f32 would be two.
-MODULUS = _drawn()
+_SIGNED, _UNSIGNED = _drawn(), _drawn()
+MODULUS = _SIGNED * _UNSIGNED
+
+# What a float is multiplied by for its negative: minus one in the first of both fields,
+# and one in the second. There, x - x is not zero: it is nan if x is infinite.
+MINUS = (1 - 2 * _UNSIGNED * pow(_UNSIGNED, -1, _SIGNED)) % MODULUS
 
 
 class Point:
@@ -49,7 +54,7 @@ class Point:
         """The number of what is known by its key alone."""
         found = self._known.get(key)
         if found is None:
-            data = hashlib.blake2b(repr(key).encode(), key=self._seed, digest_size=32)
+            data = hashlib.blake2b(repr(key).encode(), key=self._seed, digest_size=64)
             found = int.from_bytes(data.digest(), "little") % MODULUS
             self._known[key] = found
         return found

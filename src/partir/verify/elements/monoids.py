@@ -20,7 +20,7 @@ from partir.verify.elements.cases import (
     Unknown,
     unknowns,
 )
-from partir.verify.elements.field import MODULUS
+from partir.verify.elements.field import MINUS, MODULUS
 from partir.verify.elements.numbers import Numbers
 from partir.verify.elements.rings import Floats, Integers, Plain, Ring, Truths
 from partir.verify.monoids import WITHOUT_INFINITY
@@ -142,15 +142,42 @@ class Monoids:
             bounds = [self._bound(x), self._bound(y)]
             if bounds == [None, None]:
                 return self._factors(dtype, ring, (x, y))
-            made = mul(x, y)
             if None in bounds:
-                number, other = (x, y) if bounds[1] is None else (y, x)
-                self._scale(dtype, number, other, made)
-            if None not in bounds and isinstance(ring, Floats):
+                by, other = (x, y) if bounds[1] is None else (y, x)
+                return self._by(dtype, ring, by, other)
+            made = mul(x, y)
+            if isinstance(ring, Floats):
                 self.bounds.note(made, dtype, math.prod(bounds))  # type: ignore[arg-type]
             return made
 
         return run
+
+    def _by(self, dtype: str, ring: Ring, by: Plain, x: Plain) -> Plain:
+        """A number that may be infinite, by one that is not: linear in the former."""
+        if isinstance(ring, Floats):
+            made: Plain = self.mul(ring)(self._factor(by), x)
+        else:
+            (a, b), (c, d) = map(self._factor, by), x
+            made = (a * c + MINUS * b * d) % MODULUS, (a * d + b * c) % MODULUS
+        self._scale(dtype, by, x, made)
+        return made
+
+    def _factor(self, x: int) -> int:
+        """A number that is finite, as a factor of what may not be: zero is not nothing.
+
+        And no sum is one of its parts, which may be zero where it is not.
+        """
+        number = self.numbers.number(x)
+        if number is None or not number:
+            return self.algebra.point.unknown("factor", x if number is None else 0)
+        return x if number > 0 else -x * MINUS % MODULUS
+
+    def negative(self, x: int) -> int:
+        """The negative of a float: added to it, it is zero only if known."""
+        number = self.numbers.number(x)
+        if isinstance(number, float):  # none, or zero with a sign
+            return self.numbers.formula(-number)
+        return x * MINUS % MODULUS if number is None else -x % MODULUS
 
     def _scale(self, dtype: str, number: Plain, other: Plain, made: Plain) -> None:
         """Remember that something is a known number times something else."""
@@ -163,8 +190,9 @@ class Monoids:
     def _bound(self, x: Plain) -> float | None:
         if isinstance(x, int):
             return self.bounds.of(x)
-        known = [self.numbers.number(part) for part in x]
-        return None if None in known else sum(abs(float(n)) for n in known if n)
+        known = self.bounds.all_of(x)
+        numbers = None not in map(self.numbers.number, x)
+        return sum(known) if known is not None and numbers else None
 
     def _factors(self, dtype: str, ring: Ring, factors: Sequence[Plain]) -> Plain:
         """A product by its factors, in no order."""
@@ -177,8 +205,7 @@ class Monoids:
         made = ring.unknown(self.algebra.point, "times", dtype, tuple(sorted(found)))
         self._sets["times", dtype, made] = found
         for number in numbers:
-            before, made = made, self.mul(ring)(number, made)
-            self._scale(dtype, number, before, made)
+            made = self._by(dtype, ring, number, made)
         return made
 
     def mul(self, ring: Ring) -> Callable[[Plain, Plain], Plain]:
@@ -194,9 +221,18 @@ class Monoids:
                     return nan
                 key = ("product with an infinity", *sorted((x, y)))
                 return self.algebra.point.unknown(*key)
-            return 0 if zero in (x, y) else x * y % MODULUS
+            if zero in (x, y):
+                return 0
+            return self._signed(x, y) * self._signed(y, x) % MODULUS
 
         return run
+
+    def _signed(self, x: int, other: int) -> int:
+        """A factor of another number: a negative one as negatives of that are."""
+        number = self.numbers.number(x)
+        if number is None or number >= 0 or self.numbers.number(other) is not None:
+            return x
+        return -x * MINUS % MODULUS
 
     def _truth(self, monoid: str, ring: Ring, members: Sequence[Scalar]) -> Scalar:
         """Whether all hold, or one does; one that does not, or does, settles it."""
