@@ -6,6 +6,7 @@ import pytest
 
 from tests.verify.modules import (
     Case,
+    compare,
     constant,
     function,
     is_proved,
@@ -244,3 +245,19 @@ RIGHT = {
 @pytest.mark.parametrize("case", RIGHT.values(), ids=RIGHT)
 def test_sums_in_another_order_are_proved(case: Case) -> None:
     assert is_proved(case)
+
+
+def test_bits_that_are_left_of_an_integer_are_not_all_of_it() -> None:
+    """Those that `u`, with a number added and taken away, has in a narrower type."""
+    few, many = "4xui8", "4xui4"
+    source = [constant("k", 3, few), compare("r", "LT", "u", "k", few)]
+    local = [
+        unary("w", "convert", "u", few, U),
+        binary("s", "add", "w", "y", U),
+        unary("n", "convert", "s", U, many),
+        unary("m", "convert", "y", U, many),
+        binary("d", "subtract", "n", "m", many),
+        constant("k", 3, many),
+        compare("r", "LT", "d", "k", many),
+    ]
+    assert not is_proved(whole({"u": few, "y": U}, "4xi1", source, local))

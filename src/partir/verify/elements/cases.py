@@ -88,7 +88,8 @@ class Algebra:
 
     def unknown_of(self, base: int, ring: Integers) -> Unknown:
         """What decides over a formula with this polynomial."""
-        return self._narrow.get(base, (base, ring.bits))
+        found = self._narrow.get(base)
+        return (base, ring.bits) if found is None or found[1] > ring.bits else found
 
     def narrowed(self, base: int, bits: int) -> int:
         """The polynomial of an integer in a type with so many bits."""
