@@ -10,6 +10,7 @@ import numpy as np
 from partir.ir.attributes import integer
 from partir.ir.core import Op
 from partir.verify.elements.alone import Elements
+from partir.verify.elements.cases import GARBAGE
 from partir.verify.elements.lockstep import Lockstep, OnDevices, together
 from partir.verify.elements.moving import numbered
 from partir.verify.elements.rings import Integers, ring_of
@@ -129,7 +130,7 @@ def _all_to_all(state: Lockstep, op: Op) -> list[OnDevices]:
 
 @together("collective_permute")
 def _permute(state: Lockstep, op: Op) -> list[OnDevices]:
-    """Who gets nothing has zeros."""
+    """Who gets nothing has garbage, as sources without a shard_map ask for no zeros."""
     if not names_devices(op.signature.attrs):
         raise Unreadable("pairs that do not name devices")
     pairs = dense(op.signature.attrs["source_target_pairs"]).tolist()
@@ -137,9 +138,9 @@ def _permute(state: Lockstep, op: Op) -> list[OnDevices]:
     if len(sources) != len(pairs) or len({*sources.values()}) != len(pairs):
         raise Unreadable("devices that send or get twice")
     (type_,) = op.signature.results
-    zeros = [ring_of(type_.dtype).zero] * math.prod(type_.shape)
+    nothing: Elements = [GARBAGE] * math.prod(type_.shape)
     held = state.env[op.operands[0]]
-    return [[held[sources[d]] if d in sources else zeros for d in state.devices]]
+    return [[held[sources[d]] if d in sources else nothing for d in state.devices]]
 
 
 @together("partition_id")
