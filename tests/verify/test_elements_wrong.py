@@ -10,6 +10,7 @@ from tests.verify.modules import (
     constant,
     function,
     is_proved,
+    reducer,
     unary,
 )
 
@@ -261,3 +262,32 @@ def test_bits_that_are_left_of_an_integer_are_not_all_of_it() -> None:
         compare("r", "LT", "d", "k", many),
     ]
     assert not is_proved(whole({"u": few, "y": U}, "4xi1", source, local))
+
+
+def pool_gradient(operand: str, size: int, padding: str = "") -> str:
+    """`%g`, what the largest of each two neighbours get."""
+    wide = f"tensor<{size}xf32>"
+    return f"""%g = "stablehlo.select_and_scatter"(%{operand}, %y, %zero) ({{
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %c = stablehlo.compare GE, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    }}, {reducer("add", "f32")[1:-1]}) {{window_dimensions = array<i64: 2>{padding}}}
+    : ({wide}, tensor<4xf32>, tensor<f32>) -> {wide}"""
+
+
+def test_numbers_around_a_pool_may_be_chosen() -> None:
+    """Before what is infinite as well: then nothing is left of what they get."""
+    zero, given = constant("zero", "0.0", "f32"), {"x": F, "y": F}
+    pad = "%w = stablehlo.pad %x, %far, low = [1], high = [0], interior = [0]"
+    source = [
+        zero,
+        constant("far", "0xFF800000", "f32"),
+        f"{pad} : (tensor<4xf32>, tensor<f32>) -> tensor<5xf32>",
+        pool_gradient("w", 5),
+        "%s = stablehlo.slice %g [1:5] : (tensor<5xf32>) -> tensor<4xf32>",
+        twice("r", "s"),
+    ]
+    padding = ", padding = dense<[[1, 0]]> : tensor<1x2xi64>"
+    local = [zero, pool_gradient("x", 4, padding), twice("r", "g")]
+    assert not is_proved(whole(given, F, source, local))
+    assert is_proved(whole(given, F, source, source))

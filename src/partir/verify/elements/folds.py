@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from partir.ir.attributes import integer, ints
+from partir.ir.attributes import FORMED, integer, ints
 from partir.ir.core import Lambda, Signature
 from partir.verify.elements.bodies import Reducer, Row, body_of, in_any_order
 from partir.verify.elements.cases import GARBAGE, Scalar
@@ -27,7 +27,8 @@ def reduce(
     ops: Elementwise, signature: Signature, given: Sequence[Elements]
 ) -> list[Elements]:
     """Over dimensions."""
-    shape, dims = signature.operands[0].shape, ints(signature.attrs["dimensions"])
+    shape = signature.operands[0].shape
+    dims = sorted(ints(signature.attrs["dimensions"]))  # elements are in this order
     kept = [d for d in range(len(shape)) if d not in dims]
     at = numbered([shape])[0].transpose([*kept, *dims])
     count = math.prod(shape[d] for d in kept)
@@ -239,31 +240,35 @@ def select_and_scatter(
     if monoid != "sum":
         raise Unreadable("choices in windows that are not added up")
     key = ("chosen", type_.dtype, spelled(choose))
+    fill = _filled(ops, signature)
     members = [[start] for _ in value]
     for places, number in zip(_windows(signature), source, strict=True):
-        inside = [place for place in places if place != OUTSIDE]
-        shown = [ops.algebra.flat(value[place], held) for place in inside]
-        never = _never_chosen(ops, choose, type_.dtype, shown)
-        inside = [place for place, no in zip(inside, never, strict=True) if not no]
-        flat = tuple(one for one, no in zip(shown, never, strict=True) if not no)
-        for rank, place in enumerate(inside):
-            members[place].append(_where(ops, ring, key, flat, rank, number))
+        seen = [place for place in places if place != OUTSIDE or fill is not None]
+        flat = tuple(
+            fill if place == OUTSIDE else ops.algebra.flat(value[place], held)
+            for place in seen
+        )
+        for rank, place in enumerate(seen):
+            if place != OUTSIDE:
+                members[place].append(_where(ops, ring, key, flat, rank, number))
     return [ops.monoids.total("sum", result.dtype, ring, m) for m in members]
 
 
-def _never_chosen(
-    ops: Elementwise, choose: Lambda, dtype: str, shown: Sequence[Any]
-) -> list[bool]:
-    """Elements that are as far off as can be: none is chosen, if there is another."""
+def _filled(ops: Elementwise, signature: Signature) -> Any:
+    """The number that windows show outside, in the source's normal form; else None.
+
+    It may be chosen: before what is as far off, or behind what is no number.
+    """
+    if FORMED not in signature.attrs:
+        return None
+    choose, dtype = signature.lambdas[0], signature.operands[0].dtype
     direction = ""
     if len(choose.ops) == 1 and choose.ops[0].operands == choose.arguments:
         direction = choose.ops[0].signature.attrs.get("comparison_direction", "")
     for monoid, names in (("max", (" GE>", " GT>")), ("min", (" LE>", " LT>"))):
-        if direction.endswith(names):
-            number = ops.monoids.start(monoid, dtype, ring_of(dtype))
-            found = [one == number for one in shown]
-            return found if not all(found) else [False] * len(shown)
-    return [False] * len(shown)
+        if ops.of_source and direction.endswith(names):
+            return ops.monoids.start(monoid, dtype, ring_of(dtype))
+    raise Unreadable("a normal form of a choice in windows")
 
 
 def _where(
