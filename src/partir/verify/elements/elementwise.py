@@ -60,6 +60,7 @@ class Elementwise:
         self.monoids.widen = lambda old, new, x: self.converting.run(old, new)(x)
         self._known: dict[Any, Run] = {}
         self._said: list[tuple[str, tuple[Any, ...]]] = []
+        self._precise: set[tuple[str, ...]] = set()
         self.of_source = True  # what is said of values is believed, and kept in mind
 
     def believe(self, name: str, rows: Sequence[Any]) -> None:
@@ -70,6 +71,13 @@ class Elementwise:
             self._said.append((name, tuple(rows)))
         elif not any(n == name and _is_among(rows, said) for n, said in self._said):
             raise Unreadable("a promise that the source does not make")
+
+    def as_precise(self, *said: str) -> None:
+        """Hear how precise a product is: devices' are as precise as the source's."""
+        if self.of_source:
+            self._precise.add(said)
+        elif said not in self._precise:
+            raise Unreadable("a product that the source asks for in another precision")
 
     def run(self, signature: Signature) -> Run | None:
         """An op's function on scalars; None if it is none of one place."""

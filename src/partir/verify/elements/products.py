@@ -12,10 +12,11 @@ from partir.ir.core import Signature
 from partir.verify.elements.cases import Scalar
 from partir.verify.elements.elementwise import Elementwise
 from partir.verify.elements.moving import numbered, padded
-from partir.verify.elements.rings import Truths, ring_of
+from partir.verify.elements.rings import Integers, Truths, ring_of
 from partir.verify.equations.products import conv_numbers
 
 Elements = list[Scalar]
+_PRECISION = ("precision_config", "algorithm")
 Pairs = tuple[list[list[int]], list[list[int]]]  # of each result: places on both sides
 
 
@@ -25,6 +26,8 @@ def product(
     """A dot_general or convolution."""
     (result,), types = signature.results, signature.operands
     dtype, ring = result.dtype, ring_of(result.dtype)
+    if not isinstance(ring, Integers):
+        ops.as_precise(*(signature.attrs.get(name, "") for name in _PRECISION))
     sides = [
         list(map(ops.convert(type_.dtype, dtype), values))
         for type_, values in zip(types, given, strict=True)
