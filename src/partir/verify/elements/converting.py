@@ -19,6 +19,7 @@ from partir.verify.elements.rings import (
     Truths,
     ring_of,
 )
+from partir.verify.layout import Unreadable
 from partir.verify.types import widens
 
 Run = Callable[[Plain], Scalar]
@@ -43,6 +44,8 @@ class Converting:
         if isinstance(new, Complex):
             return self._to_complex(before, after, old)
         if isinstance(old, Complex):
+            if isinstance(new, Truths):
+                raise Unreadable("whether a complex number is zero")
             real = self._made(_part(before), after)
             return lambda x: real(x[0])
         if isinstance(new, Truths):

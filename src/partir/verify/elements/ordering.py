@@ -6,6 +6,7 @@ nan. It keeps the order, so that maxima and minima move past it; turned back, it
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -78,6 +79,8 @@ class Ordering:
             return None
         if known is None:
             return None
+        if isinstance(ring, Floats) and math.isnan(known):
+            raise Unreadable("bits of what is no number")
         kinds = [np.dtype(numpy_name(dtype)) for dtype in (old, new)]
         number = float(known) if isinstance(ring, Floats) else known
         read = np.array(number).astype(kinds[0]).view(kinds[1])
