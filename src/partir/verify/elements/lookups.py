@@ -187,10 +187,13 @@ class _Indices:
         return found
 
 
-def _believed(ops: Elementwise, where: _Indices, indices: Elements) -> None:
+def _believed(
+    ops: Elementwise, where: _Indices, indices: Elements, windows: Index = ()
+) -> None:
     """Indices that are said to be in order, or unique: they are, or the source says so.
 
-    What is said of several is true of some of them, too.
+    What is said of several is true of some of them, too. That they are unique is said
+    of what windows reach, whose sizes along the indices' dimensions are given.
     """
     names = [name for name in _PROMISES if where.attrs.get(name) == "true"]
     if not names:
@@ -201,15 +204,16 @@ def _believed(ops: Elementwise, where: _Indices, indices: Elements) -> None:
     if all(None not in row for row in known):
         in_order, unique = (
             known == sorted(known),
-            len({*map(tuple, known)}) == len(rows),
+            len({*map(tuple, known)}) == len(rows) and {*windows} <= {1},
         )
         if (in_order or _PROMISES[0] not in names) and (
             unique or _PROMISES[1] not in names
         ):
             return
+    numbers = where.numbers
+    batches = (numbers.batches, where.shape) if numbers.batches else ()
     for name in names:
-        if where.attrs.get(name) == "true":
-            ops.believe(name, rows)
+        ops.believe(repr((name, numbers.places, windows, batches)), rows)
 
 
 def gather(
@@ -257,10 +261,10 @@ def scatter(
     type_, _, update = signature.operands
     numbers = _Numbers.of_scatter(signature)
     where = _Indices(ops, numbers, signature, 1)
-    _believed(ops, where, indices)
     inside, sizes = numbers.windows(len(type_.shape)), [1] * len(type_.shape)
     for dim, along in zip(inside, numbers.offset, strict=True):
         sizes[dim] = update.shape[along]
+    _believed(ops, where, indices, tuple(sizes[dim] for dim in numbers.places))
     most = [n - size for n, size in zip(type_.shape, sizes, strict=True)]
     batch_dims = [d for d in range(len(update.shape)) if d not in numbers.offset]
     outer = _strides(update.shape)
@@ -302,6 +306,9 @@ class _Combining:
         writes = not body.ops and body.results == body.arguments[1:2]
         if len(body.arguments) != 2 or (self.monoid is None and not writes):
             raise Unreadable("a scatter by what has no name")
+        types = (*(body.types[a] for a in body.arguments), *signature.operands[::2])
+        if any(one.dtype != self.dtype for one in types):
+            raise Unreadable("a scatter that gives another type than it is given")
         self.members = [[one] for one in value]
         self.select = ops.select(self.dtype)
         self.nothing = None
