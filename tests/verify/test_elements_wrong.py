@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.verify.modules import (
+    CHANNEL,
+    WHOLE,
     Case,
+    all_reduce,
     compare,
     constant,
     function,
@@ -291,3 +294,93 @@ def test_numbers_around_a_pool_may_be_chosen() -> None:
     local = [zero, pool_gradient("x", 4, padding), twice("r", "g")]
     assert not is_proved(whole(given, F, source, local))
     assert is_proved(whole(given, F, source, source))
+
+
+def product(precision: str) -> str:
+    types = "(tensor<4x3xf32>, tensor<3x4xf32>) -> tensor<4x4xf32>"
+    how = f"contracting_dims = [1] x [0], precision = [{precision}, {precision}]"
+    return f"%r = stablehlo.dot_general %x, %y, {how} : {types}"
+
+
+def bits(number: str) -> list[str]:
+    return [
+        constant("k", number, F),
+        unary("n", "bitcast_convert", "k", F, S),
+        binary("r", "add", "x", "n", S),
+    ]
+
+
+OTHERS = {
+    "a product in another precision": whole(
+        {"x": "4x3xf32", "y": "3x4xf32"},
+        "4x4xf32",
+        [product("HIGHEST")],
+        [product("DEFAULT")],
+    ),
+    "bits of what is no number": whole(
+        {"x": S}, S, bits("0x7FC00000"), bits("0x7FC00001")
+    ),
+    "a complex number is not zero where its real part is": whole(
+        {"x": F, "y": F},
+        "4xi1",
+        [unary("r", "convert", "x", F, "4xi1")],
+        [
+            f"%z = stablehlo.complex %x, %y : tensor<{PARTS}>",
+            unary("r", "convert", "z", PARTS, "4xi1"),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OTHERS.values(), ids=OTHERS)
+def test_what_else_is_not_the_same(case: Case) -> None:
+    assert not is_proved(case)
+
+
+def scattered(promise: str, windows: int) -> str:
+    """Rows of `u` added to `%x`, from known places on."""
+    types = f"(tensor<8xf32>, tensor<2x1xi32>, tensor<2x{windows}xf32>)"
+    return f"""%s = "stablehlo.scatter"(%x, %i, %u) {reducer("add", "f32")} {{
+    scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1],
+      scatter_dims_to_operand_dims = [0], index_vector_dim = 1>,
+    indices_are_sorted = false, unique_indices = {promise}
+    }} : {types} -> tensor<8xf32>"""
+
+
+@pytest.mark.parametrize(("windows", "proved"), [(1, True), (2, False)])
+def test_windows_may_overlap_where_indices_are_unique(
+    windows: int, proved: bool
+) -> None:
+    given = {"x": "8xf32", "u": f"2x{windows}xf32"}
+    places = constant("i", "[[3], [4]]", "2x1xi32")
+    source, local = (
+        function(
+            given,
+            "8xf32",
+            places,
+            scattered(promise, windows),
+            binary("r", op, "s", "s", "8xf32"),
+        )
+        for promise, op in (("false", "add"), ("true", "add"))
+    )
+    assert is_proved(Case(source, local, [(), ()])) is proved
+
+
+def test_devices_do_not_choose_by_garbage() -> None:
+    """Of a short tile's end: each may go another way, and wait for the others."""
+    choose = f"""%all = "stablehlo.all_gather"(%b) {{
+    all_gather_dim = 0 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>,
+    {CHANNEL}, use_global_device_ids}} : (tensor<2xi1>) -> tensor<4xi1>
+  %last = stablehlo.slice %all [3:4] : (tensor<4xi1>) -> tensor<1xi1>
+  %which = stablehlo.reshape %last : (tensor<1xi1>) -> tensor<i1>
+  %r = "stablehlo.if"(%which) ({{
+    {all_reduce("s", "x", "add", F)}
+    stablehlo.return %s : tensor<{F}>
+  }}, {{
+    {all_reduce("t", "x", "add", F)}
+    stablehlo.return %t : tensor<{F}>
+  }}) : (tensor<i1>) -> tensor<{F}>"""
+    local = function({"x": F, "b": "2xi1"}, F, choose)
+    for count, proved in ((4, True), (3, False)):
+        source = function({"x": F, "b": f"{count}xi1"}, F, twice("r", "x"))
+        assert is_proved(Case(source, local, [WHOLE, (("B",),)])) is proved

@@ -110,7 +110,9 @@ def _case(state: Lockstep, op: Op) -> list[OnDevices]:
 
 def _each(state: Lockstep, op: Op, branches: Sequence[Region]) -> list[OnDevices]:
     which = state.env[op.operands[0]]
-    if any(one != which[0] for one in which[1:]):
+    ring = ring_of(state.program.types[op.operands[0]].dtype)
+    garbage = state.ops.algebra.flat(which[0][0], ring) is GARBAGE
+    if garbage or any(one != which[0] for one in which[1:]):
         raise Unreadable("devices that do not go the same way")
     made = []
     for branch in branches:
