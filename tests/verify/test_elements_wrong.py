@@ -384,3 +384,37 @@ def test_devices_do_not_choose_by_garbage() -> None:
     for count, proved in ((4, True), (3, False)):
         source = function({"x": F, "b": f"{count}xi1"}, F, twice("r", "x"))
         assert is_proved(Case(source, local, [WHOLE, (("B",),)])) is proved
+
+
+def by_whether(*lines: str) -> list[str]:
+    """Twice `x` where `%p` is `%q`, else twice `y`."""
+    same = compare("t", "EQ", "p", "q", F)
+    return [*lines, same, chosen("s", "t", "x", "y"), twice("r", "s")]
+
+
+ONE = constant("one", "1.0", F)
+ROUNDED = {
+    "a third is what its type has": (
+        [constant("k", "3.0", F), ONE, binary("p", "divide", "one", "k")],
+        constant("q", "0.333333343", F),
+        "x",
+    ),
+    "41 times its inverse is not one": (
+        [
+            constant("k", "41.0", F),
+            ONE,
+            binary("i", "divide", "one", "k"),
+            binary("p", "multiply", "i", "k"),
+        ],
+        constant("q", "1.0", F),
+        "y",
+    ),
+}
+
+
+@pytest.mark.parametrize(("lines", "number", "right"), ROUNDED.values(), ids=ROUNDED)
+def test_known_numbers_are_rounded(lines: list[str], number: str, right: str) -> None:
+    source = by_whether(*lines, number)
+    for one in "xy":
+        case = whole({"x": F, "y": F}, F, source, [twice("r", one)])
+        assert not is_proved(case) or one == right

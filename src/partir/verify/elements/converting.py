@@ -83,7 +83,7 @@ class Converting:
             return lambda x: integers.compared(algebra, old, "NE", x, old.zero)
 
         def run(x: Plain) -> Scalar:
-            known = self.numbers.number(x)
+            known = self.numbers.read(x, dtype)
             if known is not None:
                 return (0, int(known != 0))
             made = algebra.truth("is zero", dtype, x)
@@ -119,7 +119,7 @@ class Converting:
             return self._wider(x, old, new)  # type: ignore[arg-type]
 
         def of_float(x: Plain) -> Plain:
-            known = self.numbers.number(x)
+            known = self.numbers.read(x, before)
             if isinstance(known, Fraction) and new.least <= known <= new.largest:
                 return new.number(int(known))
             return new.unknown(point, "to integer", before, after, x)

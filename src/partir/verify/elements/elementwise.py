@@ -19,6 +19,7 @@ from partir.verify.elements.cases import (
     negated,
 )
 from partir.verify.elements.converting import Converting
+from partir.verify.elements.field import of_fraction
 from partir.verify.elements.monoids import Monoids
 from partir.verify.elements.numbers import Numbers
 from partir.verify.elements.rings import (
@@ -238,7 +239,7 @@ class Elementwise:
         if way in integers.TURNED:
             way, x, y = integers.TURNED[way], y, x
         if not key[1] and isinstance(x, int):
-            known = [self.numbers.number(one) for one in (x, y)]
+            known = [self.numbers.read(one, key[0]) for one in (x, y)]
             if None not in known:
                 return TRUE if integers.HOLDS[way](*known) else FALSE
         if way in ("EQ", "NE") and y < x:
@@ -269,14 +270,16 @@ class Elementwise:
 
     def _quotient(self, dtype: str) -> Run:
         """By a number that is normal, and so is its inverse, a product."""
-        mul = self.monoids.mul(ring_of(dtype))
+        mul, numbers = self.monoids.mul(ring_of(dtype)), self.numbers
 
         def run(x: int, y: int) -> Plain:
-            number = self.numbers.number(y)
-            if number is not None and _NORMAL <= abs(float(number)) <= 1 / _NORMAL:
-                inverse = self.numbers.formula(1 / Fraction(number))
-                return mul(x, inverse)
-            return self.algebra.point.unknown("divided", dtype, x, y)
+            number, top = numbers.number(y), numbers.number(x)
+            if number is None or not _NORMAL <= abs(float(number)) <= 1 / _NORMAL:
+                return self.algebra.point.unknown("divided", dtype, x, y)
+            if isinstance(top, Fraction):
+                return numbers.formula(numbers.rounded(top / Fraction(number), dtype))
+            made = mul(x, of_fraction(1 / abs(Fraction(number))))
+            return made if number > 0 else self.monoids.negative(made)
 
         return run
 

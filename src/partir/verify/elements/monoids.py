@@ -145,6 +145,11 @@ class Monoids:
             if None in bounds:
                 by, other = (x, y) if bounds[1] is None else (y, x)
                 return self._by(dtype, ring, by, other)
+            known = [self.numbers.number(x), self.numbers.number(y)]
+            if all(isinstance(number, Fraction) for number in known):
+                return self.numbers.formula(
+                    self.numbers.rounded(math.prod(known), dtype)  # type: ignore[arg-type]
+                )
             made = mul(x, y)
             if isinstance(ring, Floats):
                 self.bounds.note(made, dtype, math.prod(bounds))  # type: ignore[arg-type]

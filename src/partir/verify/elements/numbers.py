@@ -46,6 +46,13 @@ class Numbers:
         found = self._known.get(formula)
         return self._names.get(formula) if found is None else found
 
+    def read(self, formula: int, dtype: str) -> float | Fraction | None:
+        """The number that a formula is, if its type has it: else it was rounded."""
+        number = self.number(formula)
+        if number is None or isinstance(number, float):
+            return number
+        return number if self.rounded(number, dtype) == number else None
+
     def rounded(self, number: float | Fraction, dtype: str) -> float:
         """A number as a type has it."""
         kind = np.dtype(numpy_name(dtype))

@@ -74,7 +74,7 @@ class Ordering:
         if isinstance(ring, Integers) and isinstance(out, Floats):
             known: Any = ring.known(x)
         elif isinstance(ring, Floats) and isinstance(out, Integers):
-            known = self.ops.numbers.number(x)
+            known = self.ops.numbers.read(x, old)
         else:
             return None
         if known is None:
