@@ -181,6 +181,20 @@ INFINITE = {
             binary("r", "subtract", "a", "b"),
         ],
     ),
+    "complex products in another order": whole(
+        {"x": PARTS, "y": PARTS, "z": PARTS},
+        PARTS,
+        [
+            binary("a", "multiply", "x", "y", PARTS),
+            binary("b", "multiply", "a", "z", PARTS),
+            twice("r", "b", PARTS),
+        ],
+        [
+            binary("a", "multiply", "y", "z", PARTS),
+            binary("b", "multiply", "x", "a", PARTS),
+            twice("r", "b", PARTS),
+        ],
+    ),
     "parts of a complex product": whole(
         {"x": F, "y": F},
         F,

@@ -237,7 +237,8 @@ def select_and_scatter(
     ring, held = ring_of(result.dtype), ring_of(type_.dtype)
     choose, add = signature.lambdas
     monoid = monoid_of(add)
-    if monoid != "sum":
+    types = {type_.dtype for type_ in signature.operands}
+    if monoid != "sum" or types != {result.dtype}:
         raise Unreadable("choices in windows that are not added up")
     key = ("chosen", type_.dtype, spelled(choose))
     fill = _filled(ops, signature)

@@ -200,7 +200,10 @@ class Monoids:
         return sum(known) if known is not None and numbers else None
 
     def _factors(self, dtype: str, ring: Ring, factors: Sequence[Plain]) -> Plain:
-        """A product by its factors, in no order."""
+        """A product by its factors, in no order; of complex numbers, by these two."""
+        if not isinstance(ring, Floats):
+            key = ("times", dtype, tuple(sorted(factors)))
+            return ring.unknown(self.algebra.point, *key)
         found: list[Plain] = []
         numbers: list[Plain] = []
         for one in factors:
