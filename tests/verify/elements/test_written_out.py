@@ -157,3 +157,16 @@ def test_a_proof_says_what_was_written_out() -> None:
     rows = partir.ManualPartition({"x": 0}, axis="B")
     p = partir.partition(lambda x, w: x @ w, {"B": 2}, [rows], args=args)
     assert p.proof().written_out == ()
+
+
+def transformed(rows: int, kind: str = "FFT") -> str:
+    type_ = f"tensor<{rows}x4xcomplex<f32>>"
+    return f"%r = stablehlo.fft %x, type = {kind}, length = [4] : ({type_}) -> {type_}"
+
+
+def test_a_transform_is_one_of_whole_rows() -> None:
+    whole, tile = "4x4xcomplex<f32>", "2x4xcomplex<f32>"
+    source = function({"x": whole}, whole, transformed(4))
+    for kind in ("FFT", "IFFT"):
+        local = function({"x": tile}, tile, transformed(2, kind))
+        assert is_equal(Case(source, local, [ROWS], ROWS)) is (kind == "FFT")

@@ -13,6 +13,7 @@ from partir.verify.elements.cases import Scalar
 from partir.verify.elements.constants import constant, number
 from partir.verify.elements.elementwise import Elementwise
 from partir.verify.elements.folds import (
+    fft,
     reduce,
     reduce_window,
     select_and_scatter,
@@ -98,6 +99,7 @@ _SEVERAL: Mapping[
 ] = {
     "stablehlo.reduce": reduce,
     "stablehlo.reduce_window": reduce_window,
+    "stablehlo.fft": fft,
     "stablehlo.sort": sort,
     "chlo.top_k": top_k,
 }

@@ -14,7 +14,7 @@ from typing import Any
 from partir.verify.elements.field import MODULUS, Point
 from partir.verify.elements.rings import Integers, Plain, Ring, Truths
 
-_MOST = 600  # cases of one formula
+_MOST = 2000  # cases of one formula
 _SHORT = 32  # so many integers or less are looked at one by one
 Unknown = tuple[int, int]  # an integer: what it is at the random point, and its bits
 Scalar = Any  # a plain formula, `Cases`, or `GARBAGE`

@@ -191,6 +191,28 @@ def top_k(
     return _by_rows(ops, signature, given, -1, ("largest",), count)
 
 
+def fft(
+    ops: Elementwise, signature: Signature, given: Sequence[Elements]
+) -> list[Elements]:
+    """Each transform is what it is by all that it transforms."""
+    (type_,), (result,) = signature.operands, signature.results
+    lengths = ints(signature.attrs["fft_length"])
+    key = ("transformed", signature.attrs["fft_type"], lengths, type_.dtype)
+    ring, out, algebra = ring_of(type_.dtype), ring_of(result.dtype), ops.algebra
+    size = math.prod(type_.shape[-len(lengths) :])
+    count = math.prod(result.shape[-len(lengths) :])
+    made: Elements = []
+    for first in range(0, len(given[0]) if size else 0, size or 1):
+        row = tuple(algebra.flat(x, ring) for x in given[0][first : first + size])
+        made += [
+            GARBAGE if GARBAGE in row else out.unknown(algebra.point, key, row, place)
+            for place in range(count)
+        ]
+    if len(made) != math.prod(result.shape):
+        raise Unreadable("a transform of nothing")
+    return [made]
+
+
 def _by_rows(
     ops: Elementwise,
     signature: Signature,

@@ -314,8 +314,6 @@ class _Combining:
         self.nothing = None
         if self.monoid is not None:
             self.nothing = ops.monoids.start(self.monoid, self.dtype, self.ring)
-            if self.nothing is None:
-                raise Unreadable("a scatter that starts from nothing that it knows")
 
     def put(
         self,
@@ -331,10 +329,14 @@ class _Combining:
                 continue
             members = self.members[_flat(index, self.strides)]
             hit = self._hit(at, wanted)
-            if self.monoid is None:
-                members[-1] = self.select(hit, update, members[-1])
-            else:
+            if self.nothing is not None:
                 members.append(self.select(hit, update, self.nothing))
+                continue
+            old = new = members[-1]
+            if self.monoid is not None:  # of a type without what changes nothing
+                both = (old, update)
+                new = self.ops.monoids.total(self.monoid, self.dtype, self.ring, both)
+            members[-1] = self.select(hit, new if self.monoid else update, old)
 
     def _hit(self, at: Sequence[Scalar], wanted: Sequence[int]) -> Scalar:
         """Whether a window's element is this one."""
