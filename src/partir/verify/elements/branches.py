@@ -13,6 +13,7 @@ from partir.verify.elements.rings import Integers, ring_of
 from partir.verify.layout import Unreadable
 
 _MOST_STEPS = 1 << 10  # of a loop
+_MOST_ENDS = 16  # steps at which it may end
 
 
 @together("while")
@@ -32,6 +33,8 @@ def _while(state: Lockstep, op: Op) -> list[OnDevices]:
             return _chosen_end(state, op, held, ends)
         if goes_on != TRUE:
             ends.append((goes_on, held))
+        if len(ends) > _MOST_ENDS:
+            raise TooLarge("a loop that may end at too many steps")
         state.env.update(zip(body.arguments, held, strict=True))
         state.run(body)
         held = [state.env[value] for value in body.results]

@@ -13,8 +13,10 @@ from typing import Any
 
 from partir.verify.elements.field import MODULUS, Point
 from partir.verify.elements.rings import Integers, Plain, Ring, Truths
+from partir.verify.layout import Unreadable
 
 _MOST = 2000  # cases of one formula
+_WORK = 1 << 17  # cases that are looked at in all
 _SHORT = 32  # so many integers or less are looked at one by one
 Unknown = tuple[int, int]  # an integer: what it is at the random point, and its bits
 Scalar = Any  # a plain formula, `Cases`, or `GARBAGE`
@@ -71,6 +73,7 @@ class Algebra:
         """At a random point."""
         self.point = point or Point()
         self.members: dict[Hashable, Any] = {}  # of what is made by one operation
+        self.left = _WORK
         self.far: set[Plain] = set()  # floats that may be infinite, or nan, for certain
         self._narrow: dict[int, Unknown] = {}  # integers as wider types have them
 
@@ -179,6 +182,9 @@ class Algebra:
         if _product_of_sizes(tables) > _MOST:
             flat = [self.flat(a, r) for a, r in zip(args, rings, strict=True)]
             return run(*flat)
+        self.left -= len(tables[0].starts)
+        if self.left < 0:
+            raise Unreadable("too many cases to look at each")
         unknown = min((a.unknown for a in tables), key=order)
         split = [type(a) is Cases and a.unknown == unknown for a in args]
         starts = sorted(
