@@ -13,7 +13,7 @@ from partir.verify.elements.numbers import Numbers
 from partir.verify.finite import LARGEST, ROUNDING
 
 
-class Bounds:
+class FiniteBounds:
     """What is known about formulas of one proof."""
 
     def __init__(self, numbers: Numbers) -> None:
@@ -34,7 +34,7 @@ class Bounds:
             self._known[formula] = min(bound, self._known.get(formula, bound))
 
     def all_of(self, formulas: Sequence[int]) -> list[float] | None:
-        """Bounds of all; None if one has none."""
+        """FiniteBounds of all; None if one has none."""
         found = [self.of(one) for one in formulas]
         known = [one for one in found if one is not None]
         return known if len(known) == len(found) else None

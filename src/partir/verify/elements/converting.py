@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from partir.verify.elements import integers
-from partir.verify.elements.bounds import Bounds
+from partir.verify.elements.bounds import FiniteBounds
 from partir.verify.elements.cases import GARBAGE, Algebra, Cases, Scalar
 from partir.verify.elements.field import MODULUS
 from partir.verify.elements.numbers import Numbers
@@ -28,7 +28,9 @@ Run = Callable[[Plain], Scalar]
 class Converting:
     """Conversions of one proof."""
 
-    def __init__(self, algebra: Algebra, numbers: Numbers, bounds: Bounds) -> None:
+    def __init__(
+        self, algebra: Algebra, numbers: Numbers, bounds: FiniteBounds
+    ) -> None:
         """Of its formulas."""
         self.algebra, self.numbers, self.bounds = algebra, numbers, bounds
         self._narrower: dict[tuple[str, str, int], int] = {}

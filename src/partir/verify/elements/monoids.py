@@ -9,7 +9,7 @@ from functools import partial, reduce
 from typing import Any
 
 from partir.verify.elements import integers
-from partir.verify.elements.bounds import Bounds
+from partir.verify.elements.bounds import FiniteBounds
 from partir.verify.elements.cases import (
     FALSE,
     GARBAGE,
@@ -38,7 +38,7 @@ class Monoids:
     def __init__(self, algebra: Algebra, numbers: Numbers) -> None:
         """Of one proof."""
         self.algebra, self.numbers = algebra, numbers
-        self.bounds = Bounds(numbers)
+        self.bounds = FiniteBounds(numbers)
         far = [numbers.special[name] for name in ("inf", "-inf", "nan")]
         self._infinite = {one: (one, 0) for one in far}
         self._hidden: dict[Scalar, set[Unknown]] = {}  # whose tables sums are not
