@@ -170,3 +170,21 @@ def test_a_transform_is_one_of_whole_rows() -> None:
     for kind in ("FFT", "IFFT"):
         local = function({"x": tile}, tile, transformed(2, kind))
         assert is_equal(Case(source, local, [ROWS], ROWS)) is (kind == "FFT")
+
+
+def filled(number: str, rows: int) -> str:
+    type_ = f"{rows}xcomplex<f32>"
+    return function(
+        {"m": f"{rows}xi1", "x": type_},
+        type_,
+        constant("z", f"({number},{number})", type_),
+        f"%r = stablehlo.select %m, %x, %z : tensor<{rows}xi1>, tensor<{type_}>",
+    )
+
+
+def test_complex_constants_that_are_no_numbers_are_as_they_are_spelled() -> None:
+    nan, infinite = "0x7FC00000", "0x7F800000"
+    source = filled(nan, 4)
+    assert is_equal(Case(source, filled(nan, 2), [ROWS, ROWS], ROWS))
+    assert not is_equal(Case(source, filled(infinite, 2), [ROWS, ROWS], ROWS))
+    assert not is_equal(Case(source, filled("0.0", 2), [ROWS, ROWS], ROWS))

@@ -28,16 +28,22 @@ def constant(
     words = _WORD.findall(literal)
     if isinstance(ring_of(dtype), Complex):
         part = dtype[len("complex<") : -1]
-        read = [_read(word, part) for word in words]
-        if not all(map(math.isfinite, read)):
-            raise Unreadable("a complex constant that is no number")
-        flat = [number(ops, one + 0.0, part) for one in read]  # zero has no sign here
-        made: list[Any] = [*zip(flat[::2], flat[1::2], strict=True)]
+        pairs = [*zip(words[::2], words[1::2], strict=True)]
+        made: list[Any] = [_complex(ops, pair, part) for pair in pairs]
     else:
         made = [number(ops, _read(word, dtype), dtype) for word in words]
     if len(made) not in (1, count):
         raise Unreadable("a constant in an unknown spelling")
     return made * count if len(made) == 1 else made
+
+
+def _complex(ops: Elementwise, words: tuple[str, str], part: str) -> Any:
+    """Two known numbers; of what is none, only the spelling is known."""
+    read = [_read(word, part) for word in words]
+    if not all(map(math.isfinite, read)):
+        ring = ring_of(f"complex<{part}>")
+        return ring.unknown(ops.algebra.point, "spelled", part, words)
+    return tuple(number(ops, one + 0.0, part) for one in read)  # zero without a sign
 
 
 def number(ops: Elementwise, value: Any, dtype: str) -> Any:
