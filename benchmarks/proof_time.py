@@ -19,6 +19,8 @@ import time
 import tracemalloc
 from typing import Any
 
+import jax
+
 import partir
 from benchmarks.models import schedules, transformer
 from benchmarks.results_page import RESULTS, head, markdown, virtual_devices
@@ -107,6 +109,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--depths", type=int, nargs="*", default=[], help="growth")
     parser.add_argument("--write", action="store_true", help="a page of results")
     options = parser.parse_args(argv)
+    jax.config.update("jax_num_cpu_devices", 8)
     tables = [times(options)]
     if options.depths:
         tables.append(growth(options.depths, options.runs))
