@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from partir.ir.attributes import integer
 from partir.ir.core import Op
-from partir.verify.groups import axes_of, names_devices
+from partir.verify.groups import axes_of, group_text
 from partir.verify.layout import (
     DigitLayout,
     Unreadable,
@@ -26,11 +26,7 @@ from partir.verify.reductions import reduced_over_axes
 
 
 def _axes(machine: Machine, op: Op) -> tuple[int, ...]:
-    attrs = op.signature.attrs
-    named = op.signature.name == "all_to_all" or "use_global_device_ids" in attrs
-    if not named or not names_devices(attrs):
-        raise Unreadable("groups that do not name devices")
-    key = attrs["replica_groups"]
+    key = group_text(op.signature)
     if key not in machine.groups:
         machine.groups[key] = axes_of(key, machine.names, machine.sizes)
     return machine.groups[key]

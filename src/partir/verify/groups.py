@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from partir.ir.core import Signature
 from partir.verify.layout import Unreadable
 
 _HEX = re.compile(r'"0x([0-9A-Fa-f]+)"')
@@ -33,6 +34,15 @@ def names_devices(attrs: Mapping[str, str]) -> bool:
     """Whether numbers are partitions', not replicas': there is a channel."""
     found = re.search(r"handle = (\d+)", attrs.get("channel_handle", ""))
     return found is not None and int(found[1]) > 0
+
+
+def group_text(signature: Signature) -> str:
+    """The groups of a collective, as it spells them; they must name devices."""
+    attrs = signature.attrs
+    named = signature.name == "all_to_all" or "use_global_device_ids" in attrs
+    if not named or not names_devices(attrs):
+        raise Unreadable("groups that do not name devices")
+    return attrs["replica_groups"]
 
 
 def axes_of(text: str, names: Sequence[str], sizes: Sequence[int]) -> tuple[int, ...]:

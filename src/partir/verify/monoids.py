@@ -15,7 +15,7 @@ _NAMES = {
 
 
 # Of truths: they add up to whether one of them holds, and true is the larger one.
-_OF_TRUTHS = {"sum": "or", "max": "or", "product": "and", "min": "and"}
+OF_TRUTHS = {"sum": "or", "max": "or", "product": "and", "min": "and"}
 
 
 def monoid_of(reducer: Lambda) -> str | None:
@@ -28,7 +28,7 @@ def monoid_of(reducer: Lambda) -> str | None:
     (op,) = reducer.ops
     plain = set(op.operands) == set(reducer.arguments) and op.results == reducer.results
     name = _NAMES.get(op.kind) if plain else None
-    return _OF_TRUTHS.get(name, name) if name and _boolean(reducer) else name
+    return OF_TRUTHS.get(name, name) if name and _boolean(reducer) else name
 
 
 def keeps_type(signature: Signature) -> bool:

@@ -34,7 +34,7 @@ from partir.verify.blame import (
     part_of,
 )
 from partir.verify.classes import Classes
-from partir.verify.elements.written_out import Tilings as OfProgram, written_out
+from partir.verify.elements.written_out import ProgramTilings, written_out
 from partir.verify.excerpt import excerpt
 from partir.verify.held import in_tiles
 from partir.verify.layout import Digit, DigitLayout, View, size_of
@@ -185,7 +185,7 @@ def _held_against(
             blames = len(failed) < _SHOWN
             failed[number] = _compared(machine, port.name, want, have, value, blames)
     open_ = [number for number, one in failed.items() if not one.disproved]
-    cut = OfProgram(in_tilings, out_tilings)
+    cut = ProgramTilings(in_tilings, out_tilings)
     equal = written_out(source, local, mesh, cut, open_)
     names = [port.name for port in source.results]
     return Proof(

@@ -93,7 +93,8 @@ def zero(machine: Machine, dtype: str) -> int:
     return machine.classes.of(ClassTerm("constant", literal, (), (), (), dtype=dtype))
 
 
-def _convolved(signature: Signature) -> list[WindowFacts]:
+def convolved_windows(signature: Signature) -> list[WindowFacts]:
+    """The windows of a convolution, along each spatial dimension."""
     attrs, spatial = signature.attrs, len(signature.operands[0].shape) - 2
     ones = (1,) * spatial
     order = conv_numbers(attrs["dimension_numbers"])
@@ -130,7 +131,7 @@ def _product(machine: Machine, signature: Signature, x: View, y: View) -> View:
     number = zero(machine, signature.operands[0].dtype)
     x = _one_nothing(machine, x, "sum", number)
     places, labels = list(order[0]), [*order[0]]
-    windows = _convolved(signature)
+    windows = convolved_windows(signature)
     turned = attrs.get("window_reversal", "")
     for s, flag in enumerate(turned.partition(":")[2].rstrip(">").split(",")):
         if "true" in flag:

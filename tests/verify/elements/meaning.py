@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from partir.ir.core import Program
-from partir.verify.elements.cases import GARBAGE, Algebra, Cases
+from partir.verify.elements.alone import new_ops
+from partir.verify.elements.cases import GARBAGE, Cases
 from partir.verify.elements.constants import number
 from partir.verify.elements.elementwise import Elementwise
 from partir.verify.elements.lockstep import Lockstep
@@ -107,7 +108,7 @@ def differences(
     found: list[str] = []
     counts: Counter[str] = Counter()
     for kind in ("known", "unknown"):
-        ops = Elementwise(Algebra())
+        ops = new_ops()
         assigned = Assigned(ops, program, args)
         known = kind == "known"
         given = known_arguments(ops, program, args) if known else assigned.values

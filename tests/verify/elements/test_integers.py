@@ -10,8 +10,8 @@ import pytest
 
 from partir.ir.core import Signature
 from partir.ir.types import tensor
-from partir.verify.elements.cases import Algebra, Cases
-from partir.verify.elements.elementwise import Elementwise
+from partir.verify.elements.alone import new_ops
+from partir.verify.elements.cases import Cases
 from partir.verify.elements.places import NOWHERE, clamped, within
 from partir.verify.elements.rings import Integers, ring_of
 
@@ -26,7 +26,7 @@ class Unknown:
     """An unknown integer of a type, and what formulas with it are for each number."""
 
     def __init__(self, dtype: str) -> None:
-        self.ops, self.dtype = Elementwise(Algebra()), dtype
+        self.ops, self.dtype = new_ops(), dtype
         ring = ring_of(dtype)
         assert isinstance(ring, Integers)
         self.ring = ring

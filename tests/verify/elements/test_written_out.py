@@ -7,7 +7,7 @@ import pytest
 
 import partir
 from partir.frontend.device_local import read_device_local
-from partir.verify.elements.written_out import Tilings, written_out
+from partir.verify.elements.written_out import ProgramTilings, written_out
 from tests.verify.modules import (
     Case,
     all_reduce,
@@ -30,7 +30,7 @@ def is_equal(case: Case, most: int = 1 << 17) -> bool:
         (*tiling, *((),) * (len(program.types[value].shape) - len(tiling)))
         for value, tiling in zip(values, (*case.given, case.made), strict=True)
     ]
-    cut = Tilings(tilings[:-1], tilings[-1:])
+    cut = ProgramTilings(tilings[:-1], tilings[-1:])
     return bool(written_out(program, local, case.mesh, cut, [0], most))
 
 

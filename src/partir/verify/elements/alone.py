@@ -9,7 +9,7 @@ import numpy as np
 
 from partir.ir.attributes import CONSTRAINT, integer
 from partir.ir.core import Signature
-from partir.verify.elements.cases import Scalar
+from partir.verify.elements.cases import Algebra, Scalar
 from partir.verify.elements.constants import constant, number
 from partir.verify.elements.elementwise import Elementwise
 from partir.verify.elements.folds import (
@@ -27,12 +27,19 @@ from partir.verify.elements.lookups import (
     scatter,
 )
 from partir.verify.elements.moving import places
-from partir.verify.elements.ordering import ordering_of
+from partir.verify.elements.ordering import Ordering
 from partir.verify.elements.products import product
 from partir.verify.layout import Unreadable
 
 Elements = list[Scalar]
 _SAME = frozenset({"stablehlo.optimization_barrier", CONSTRAINT})
+
+
+def new_ops() -> Elementwise:
+    """What one proof computes with, at a point of its own."""
+    ops = Elementwise(Algebra())
+    Ordering(ops)
+    return ops
 
 
 def evaluated(
@@ -46,7 +53,8 @@ def evaluated(
     if signature.kind in _SAME:
         return list(given)
     if signature.name == "bitcast_convert":
-        return [ordering_of(ops).bitcast(signature, given)]
+        assert ops.bitcast is not None
+        return [ops.bitcast(signature, given)]
     run = ops.run(signature)
     if run is not None:
         count = math.prod(signature.results[0].shape)

@@ -72,7 +72,6 @@ class Algebra:
     def __init__(self, point: Point | None = None) -> None:
         """At a random point."""
         self.point = point or Point()
-        self.members: dict[Hashable, Any] = {}  # of what is made by one operation
         self.left = _WORK
         self.far: set[Plain] = set()  # floats that may be infinite, or nan, for certain
         self._narrow: dict[int, Unknown] = {}  # integers as wider types have them

@@ -33,20 +33,12 @@ from partir.verify.elements.rings import (
 )
 from partir.verify.equations.elementwise import ELEMENTWISE
 from partir.verify.layout import Unreadable
+from partir.verify.monoids import OF_TRUTHS, monoid_of_kind
 
 _WAY = re.compile(r"comparison_direction (\w+)")
-_MONOIDS = {
-    "maximum": "max",
-    "minimum": "min",
-    "and": "and",
-    "or": "or",
-    "xor": "xor",
-    "add": "sum",
-    "multiply": "product",
-}
-_OF_TRUTHS = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and"}
 _NORMAL = 2.0**-14  # in every type
 Run = Callable[..., Scalar]
+Bitcast = Callable[[Signature, Sequence[list[Scalar]]], list[Scalar]]
 
 
 class Elementwise:
@@ -59,6 +51,7 @@ class Elementwise:
         self.converting = Converting(algebra, self.numbers, self.monoids.bounds)
         self.monoids.narrow = self.converting.narrower
         self.monoids.widen = lambda old, new, x: self.converting.run(old, new)(x)
+        self.bitcast: Bitcast | None = None  # see `ordering`
         self._known: dict[Any, Run] = {}
         self._said: list[tuple[str, tuple[Any, ...]]] = []
         self._precise: set[tuple[str, ...]] = set()
@@ -109,11 +102,11 @@ class Elementwise:
             return self.convert(dtypes[0], out)
         if name == "select":
             return self.select(out)
+        monoid = "xor" if name == "xor" else monoid_of_kind(signature.kind)
         if isinstance(ring, Truths):
-            name = _OF_TRUTHS.get(name, name)
-        if name in ("maximum", "minimum") and isinstance(ring, Integers):
-            return self._extreme(name, out, ring)
-        monoid = _MONOIDS.get(name)
+            monoid = OF_TRUTHS.get(monoid or "", monoid)
+        if monoid in ("max", "min") and isinstance(ring, Integers):
+            return self._extreme(monoid, out, ring)
         if monoid is not None:
             return lambda *args: self.monoids.total(monoid, out, ring, args)
         if name == "clamp":
@@ -153,19 +146,13 @@ class Elementwise:
 
     def _linear(self, name: str, dtype: str, ring: Ring) -> Run:
         """Differences; of what is no number, nothing else is known."""
-        linear, special = self.algebra.linear, {*self.numbers.special.values()}
+        linear = self.algebra.linear
 
         def negative(x: Plain) -> Plain:
             if isinstance(ring, Floats):
-                if x == 0:
-                    return self.numbers.special["-0.0"]
-                if x in special:
-                    return self.numbers.formula(-self.numbers.number(x))  # type: ignore[operator]
-                if x in self.algebra.far:
-                    return self.algebra.point.unknown("negative", dtype, x)
-                return self.monoids.negative(x)
+                return self.monoids.products.negative(x, dtype)
             if isinstance(ring, Complex):
-                return tuple(map(self.monoids.negative, x))
+                return tuple(self.monoids.products.negative(part) for part in x)
             return ring.neg(x)
 
         if name == "negate":
@@ -173,24 +160,24 @@ class Elementwise:
         add = self.monoids.total
         return lambda x, y: add("sum", dtype, ring, (x, linear(negative, ring, y)))
 
-    def _extreme(self, name: str, dtype: str, ring: Integers) -> Run:
+    def _extreme(self, monoid: str, dtype: str, ring: Integers) -> Run:
         """Of a known integer and another: one or the other, case by case."""
-        way = "GE" if name == "maximum" else "LE"
+        way = "GE" if monoid == "max" else "LE"
         select = self.select(dtype)
 
         def plain(x: Plain, y: Plain) -> Scalar:
             if GARBAGE in (x, y):
                 return GARBAGE
             if x[0] and y[0] and x[0] != y[0]:
-                return self.monoids.total(_MONOIDS[name], dtype, ring, (x, y))
+                return self.monoids.total(monoid, dtype, ring, (x, y))
             return select(integers.compared(self.algebra, ring, way, x, y), x, y)
 
         return lambda x, y: self.algebra.apply(plain, ring, (ring, ring), x, y)
 
     def _clamp(self, dtype: str, ring: Ring) -> Run:
         if isinstance(ring, Integers):
-            largest = self._extreme("maximum", dtype, ring)
-            least = self._extreme("minimum", dtype, ring)
+            largest = self._extreme("max", dtype, ring)
+            least = self._extreme("min", dtype, ring)
             return lambda low, x, high: least(largest(low, x), high)
         total = self.monoids.total
         return lambda low, x, high: total(
@@ -270,7 +257,7 @@ class Elementwise:
 
     def _quotient(self, dtype: str) -> Run:
         """By a number that is normal, and so is its inverse, a product."""
-        mul, numbers = self.monoids.mul(ring_of(dtype)), self.numbers
+        mul, numbers = self.monoids.products.mul(ring_of(dtype)), self.numbers
 
         def run(x: int, y: int) -> Plain:
             number, top = numbers.number(y), numbers.number(x)
@@ -279,7 +266,7 @@ class Elementwise:
             if isinstance(top, Fraction):
                 return numbers.formula(numbers.rounded(top / Fraction(number), dtype))
             made = mul(x, of_fraction(1 / abs(Fraction(number))))
-            return made if number > 0 else self.monoids.negative(made)
+            return made if number > 0 else self.monoids.products.negative(made, dtype)
 
         return run
 

@@ -14,17 +14,13 @@ from partir.verify.elements.cases import GARBAGE
 from partir.verify.elements.lockstep import Lockstep, OnDevices, together
 from partir.verify.elements.moving import numbered
 from partir.verify.elements.rings import Integers, ring_of
-from partir.verify.groups import axes_of, dense, names_devices
+from partir.verify.groups import axes_of, dense, group_text, names_devices
 from partir.verify.layout import Unreadable
 from partir.verify.monoids import keeps_type, monoid_of
 
 
 def _groups(state: Lockstep, op: Op) -> Iterator[list[int]]:
-    attrs = op.signature.attrs
-    named = op.signature.name == "all_to_all" or "use_global_device_ids" in attrs
-    if not named or not names_devices(attrs):
-        raise Unreadable("groups that do not name devices")
-    text = attrs["replica_groups"]
+    text = group_text(op.signature)
     if "axis_ref" in text:
         axes = axes_of(text, state.names, state.sizes)
         grid = np.arange(len(state.devices)).reshape(state.sizes)

@@ -14,10 +14,11 @@ from partir.ir.core import Lambda, Signature
 from partir.verify.elements.bodies import Reducer, Row, body_of, in_any_order
 from partir.verify.elements.cases import GARBAGE, Scalar
 from partir.verify.elements.elementwise import Elementwise
-from partir.verify.elements.moving import numbered, padded
+from partir.verify.elements.moving import numbered, shown
 from partir.verify.elements.rings import Ring, ring_of
 from partir.verify.layout import Unreadable
 from partir.verify.monoids import monoid_of
+from partir.verify.windows import reduce_windows
 
 Elements = list[Scalar]
 OUTSIDE = -1
@@ -46,24 +47,11 @@ def reduce_window(
 @lru_cache(maxsize=256)
 def _windows(signature: Signature) -> list[list[int]]:
     """Places that each window shows, `OUTSIDE` for padding."""
-    attrs, (at,) = signature.attrs, numbered([signature.operands[0].shape])
-    rank = at.ndim
-    sizes = ints(attrs["window_dimensions"])
-    strides, base, dilation = (
-        ints(attrs[name]) if name in attrs else (1,) * rank
-        for name in ("window_strides", "base_dilations", "window_dilations")
-    )
-    padding = ints(attrs["padding"]) if "padding" in attrs else (0,) * 2 * rank
-    for d in range(rank):
-        edges = (padding[2 * d], padding[2 * d + 1], base[d] - 1)
-        at = padded(at, d, edges, OUTSIDE)
-        reach = (sizes[d] - 1) * dilation[d] + 1
-        count = max((at.shape[d] - reach) // strides[d] + 1, 0)
-        rows = (
-            np.arange(count)[:, None] * strides[d] + np.arange(sizes[d]) * dilation[d]
-        )
-        at = np.moveaxis(np.take(at, rows, axis=d), d + 1, -1)
-    made: list[list[int]] = at.reshape(-1, math.prod(sizes)).tolist()
+    (at,) = numbered([signature.operands[0].shape])
+    windows = reduce_windows(signature)
+    for dim, window in enumerate(windows):
+        at = shown(at, dim, window)
+    made: list[list[int]] = at.reshape(-1, math.prod(w.size for w in windows)).tolist()
     return made
 
 

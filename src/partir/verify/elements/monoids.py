@@ -1,8 +1,7 @@
-"""Sums, products, extremes and truths of any number of formulas, in no order."""
+"""Sums, extremes and truths of any number of formulas, in no order."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from functools import partial, reduce
@@ -20,7 +19,8 @@ from partir.verify.elements.cases import (
     Unknown,
     unknowns,
 )
-from partir.verify.elements.field import MINUS, MODULUS
+from partir.verify.elements.factors import Products
+from partir.verify.elements.field import MODULUS
 from partir.verify.elements.numbers import Numbers
 from partir.verify.elements.rings import Floats, Integers, Plain, Ring, Truths
 from partir.verify.monoids import WITHOUT_INFINITY
@@ -39,11 +39,12 @@ class Monoids:
         """Of one proof."""
         self.algebra, self.numbers = algebra, numbers
         self.bounds = FiniteBounds(numbers)
+        self.products = Products(algebra, numbers, self.bounds)
         far = [numbers.special[name] for name in ("inf", "-inf", "nan")]
         self._infinite = {one: (one, 0) for one in far}
         self._hidden: dict[Scalar, set[Unknown]] = {}  # whose tables sums are not
         self._rows: dict[Any, tuple[tuple[Plain, ...], ...]] = {}
-        self._scaled: dict[tuple[str, Plain], tuple[Plain, Plain]] = {}
+        self._tables: dict[Any, tuple[Scalar, ...]] = {}  # what sets are made of
         self._sets: dict[Any, Iterable[Plain]] = {}  # of what is made of several
         self.narrow: Narrow | None = None
         self.widen: Callable[[str, str, Plain], Plain] = lambda before, after, x: x
@@ -58,7 +59,7 @@ class Monoids:
         if monoid == "sum":
             return self._sum(dtype, ring, members)
         if monoid == "product":
-            mul = self.times(dtype, ring)
+            mul = self.products.times(dtype, ring)
             return reduce(partial(self.algebra.linear, mul, ring), members)
         if isinstance(ring, Truths) and monoid != "xor":
             return self._truth(monoid, ring, members)
@@ -132,116 +133,6 @@ class Monoids:
         self.algebra.far.add(made)
         return made
 
-    def times(self, dtype: str, ring: Ring) -> Callable[[Plain, Plain], Plain]:
-        """Products of which one factor is finite for certain; others are a name."""
-        mul = self.mul(ring)
-        if isinstance(ring, Integers):
-            return mul
-
-        def run(x: Plain, y: Plain) -> Plain:
-            bounds = [self._bound(x), self._bound(y)]
-            if bounds == [None, None]:
-                return self._factors(dtype, ring, (x, y))
-            if None in bounds:
-                by, other = (x, y) if bounds[1] is None else (y, x)
-                return self._by(dtype, ring, by, other)
-            known = [self.numbers.number(x), self.numbers.number(y)]
-            if all(isinstance(number, Fraction) for number in known):
-                return self.numbers.formula(
-                    self.numbers.rounded(math.prod(known), dtype)  # type: ignore[arg-type]
-                )
-            made = mul(x, y)
-            if isinstance(ring, Floats):
-                self.bounds.note(made, dtype, math.prod(bounds))  # type: ignore[arg-type]
-            return made
-
-        return run
-
-    def _by(self, dtype: str, ring: Ring, by: Plain, x: Plain) -> Plain:
-        """A number that may be infinite, by one that is not: linear in the former."""
-        if isinstance(ring, Floats):
-            made: Plain = self.mul(ring)(self._factor(by), x)
-        else:
-            (a, b), (c, d) = map(self._factor, by), x
-            made = (a * c + MINUS * b * d) % MODULUS, (a * d + b * c) % MODULUS
-        self._scale(dtype, by, x, made)
-        return made
-
-    def _factor(self, x: int) -> int:
-        """A number that is finite, as a factor of what may not be: zero is not nothing.
-
-        And no sum is one of its parts, which may be zero where it is not.
-        """
-        number = self.numbers.number(x)
-        if number is None or not number:
-            return self.algebra.point.unknown("factor", x if number is None else 0)
-        return x if number > 0 else -x * MINUS % MODULUS
-
-    def negative(self, x: int) -> int:
-        """The negative of a float: added to it, it is zero only if known."""
-        number = self.numbers.number(x)
-        if isinstance(number, float):  # none, or zero with a sign
-            return self.numbers.formula(-number)
-        return x * MINUS % MODULUS if number is None else -x % MODULUS
-
-    def _scale(self, dtype: str, number: Plain, other: Plain, made: Plain) -> None:
-        """Remember that something is a known number times something else."""
-        known = number if isinstance(number, tuple) else (number,)
-        if all(self.numbers.number(part) is not None for part in known):
-            first, inner = self._scaled.get((dtype, other), (None, other))
-            if first is None:
-                self._scaled[dtype, made] = (number, inner)
-
-    def _bound(self, x: Plain) -> float | None:
-        if isinstance(x, int):
-            return self.bounds.of(x)
-        known = self.bounds.all_of(x)
-        numbers = None not in map(self.numbers.number, x)
-        return sum(known) if known is not None and numbers else None
-
-    def _factors(self, dtype: str, ring: Ring, factors: Sequence[Plain]) -> Plain:
-        """A product by its factors, in no order; of complex numbers, by these two."""
-        if not isinstance(ring, Floats):
-            key = ("times", dtype, tuple(sorted(factors)))
-            return ring.unknown(self.algebra.point, *key)
-        found: list[Plain] = []
-        numbers: list[Plain] = []
-        for one in factors:
-            number, inner = self._scaled.get((dtype, one), (None, one))
-            numbers += [] if number is None else [number]
-            found += self._sets.get(("times", dtype, inner), {inner: None})
-        made = ring.unknown(self.algebra.point, "times", dtype, tuple(sorted(found)))
-        self._sets["times", dtype, made] = found
-        for number in numbers:
-            made = self._by(dtype, ring, number, made)
-        return made
-
-    def mul(self, ring: Ring) -> Callable[[Plain, Plain], Plain]:
-        """Products of finite numbers; those with infinities are no polynomials."""
-        if not isinstance(ring, Floats):
-            return ring.mul
-        special = self.numbers.special
-        nan, zero = special["nan"], special["-0.0"]
-
-        def run(x: int, y: int) -> int:
-            if x in self.algebra.far or y in self.algebra.far:
-                if nan in (x, y):
-                    return nan
-                key = ("product with an infinity", *sorted((x, y)))
-                return self.algebra.point.unknown(*key)
-            if zero in (x, y):
-                return 0
-            return self._signed(x, y) * self._signed(y, x) % MODULUS
-
-        return run
-
-    def _signed(self, x: int, other: int) -> int:
-        """A factor of another number: a negative one as negatives of that are."""
-        number = self.numbers.number(x)
-        if number is None or number >= 0 or self.numbers.number(other) is not None:
-            return x
-        return -x * MINUS % MODULUS
-
     def _truth(self, monoid: str, ring: Ring, members: Sequence[Scalar]) -> Scalar:
         """Whether all hold, or one does; one that does not, or does, settles it."""
         settles = FALSE if monoid == "and" else TRUE
@@ -263,7 +154,7 @@ class Monoids:
         """Members that depend on the same unknown case by case; all others as a set."""
         groups: dict[Any, list[Scalar]] = {}
         for member in members:
-            for one in self.algebra.members.get((monoid, dtype, member), (member,)):
+            for one in self._tables.get((monoid, dtype, member), (member,)):
                 key = tuple(sorted(unknowns(one))) if type(one) is Cases else None
                 groups.setdefault(key, []).append(one)
         if groups.keys() == {None}:
@@ -278,7 +169,7 @@ class Monoids:
             both = [self.algebra.flat(one, ring) for one in (*tables, *plain)]
             made = self._plain(monoid, dtype, ring, both)
         if tables and made is not GARBAGE:
-            self.algebra.members[monoid, dtype, made] = (*tables, *plain)
+            self._tables[monoid, dtype, made] = (*tables, *plain)
         return made
 
     def _by_cases(

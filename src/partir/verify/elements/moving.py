@@ -13,6 +13,7 @@ import numpy as np
 
 from partir.ir.attributes import ROLL, integer, ints
 from partir.ir.core import Signature
+from partir.verify.windows import WindowFacts
 
 Places = np.ndarray
 Move = Callable[[Signature, list[Places]], Places]
@@ -119,3 +120,11 @@ def padded(at: Places, dim: int, sizes: tuple[int, int, int], fill: int) -> Plac
     made[tuple(index)] = at
     index[dim] = slice(max(-low, 0), shape[dim] - max(-high, 0))
     return made[tuple(index)]
+
+
+def shown(at: Places, dim: int, window: WindowFacts) -> Places:
+    """Places that windows along a dimension show, behind all others; -1 for none."""
+    nothing = np.full((*at.shape[:dim], 1, *at.shape[dim + 1 :]), -1)
+    wide = np.concatenate([at, nothing], dim)  # the last is at -1, too
+    rows = np.take(wide, window.places(at.shape[dim]), axis=dim)
+    return np.moveaxis(rows, dim + 1, -1)

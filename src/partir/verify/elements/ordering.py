@@ -32,6 +32,7 @@ class Ordering:
         self._floats: dict[tuple[str, Scalar], Scalar] = {}  # by bits, or turned back
         self._ordered: dict[tuple[str, str, Scalar], tuple[str, Scalar]] = {}
         ops.monoids.carried = self._extreme
+        ops.bitcast = self.bitcast
 
     def bitcast(
         self, signature: Signature, given: Sequence[list[Scalar]]
@@ -134,10 +135,3 @@ class Ordering:
         floats = [one[1] for one in found if one is not None]
         x = self.ops.monoids.total(monoid, inner, ring_of(inner), floats)
         return self._in_order(monoid, inner, x, self._bits(inner, x))
-
-
-def ordering_of(ops: Elementwise) -> Ordering:
-    """The one of a proof, made when bits are first asked for."""
-    carried = ops.monoids.carried
-    found = getattr(carried, "__self__", None)
-    return found if isinstance(found, Ordering) else Ordering(ops)

@@ -7,13 +7,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from partir.ir.attributes import fields, integer, ints
+from partir.ir.attributes import fields, integer
 from partir.ir.core import Signature
 from partir.verify.elements.cases import Scalar
 from partir.verify.elements.elementwise import Elementwise
-from partir.verify.elements.moving import numbered, padded
+from partir.verify.elements.moving import numbered, shown
 from partir.verify.elements.rings import Integers, Truths, ring_of
 from partir.verify.equations.products import conv_numbers
+from partir.verify.windows import convolved_windows
 
 Elements = list[Scalar]
 _PRECISION = ("precision_config", "algorithm")
@@ -33,7 +34,11 @@ def product(
         for type_, values in zip(types, given, strict=True)
     ]
     left, right = _pairs(signature)
-    total, linear, mul = ops.monoids.total, ops.algebra.linear, ops.monoids.mul(ring)
+    total, linear, mul = (
+        ops.monoids.total,
+        ops.algebra.linear,
+        ops.monoids.products.mul(ring),
+    )
     names = ("or", "and") if isinstance(ring, Truths) else ("sum", "product")
     made = []
     for places, others in zip(left, right, strict=True):
@@ -96,24 +101,17 @@ def _of_convolution(signature: Signature) -> tuple[np.ndarray, np.ndarray]:
         )
     )
     space = x.ndim - 2
-    named = {
-        name: ints(attrs[name]) if name in attrs else (1,) * space
-        for name in ("window_strides", "lhs_dilation", "rhs_dilation")
-    }
-    padding = ints(attrs["padding"]) if "padding" in attrs else (0,) * 2 * space
     turned = [
         "true" in flag
         for flag in attrs.get("window_reversal", "").partition(":")[2].split(",")
     ]
-    for s in range(space):
-        inner = named["lhs_dilation"][s] - 1
-        x = padded(x, s + 2, (padding[2 * s], padding[2 * s + 1], inner), -1)
+    for s, window in enumerate(convolved_windows(signature)):
+        x = shown(x, s + 2, window)
         if s < len(turned) and turned[s]:
             y = np.flip(y, s + 2)
     groups = integer(attrs["feature_group_count"])
     batches = integer(attrs["batch_group_count"])
-    windows = _windows(x, y.shape[2:], named["window_strides"], named["rhs_dilation"])
-    left, right = _grouped(windows, y, groups, batches, space)
+    left, right = _grouped(x, y, groups, batches, space)
     spelled = _ordered("bf", order[2])
     back = [spelled.index(n) for n in order[2]]
     return tuple(  # type: ignore[return-value]  # two of them
@@ -124,21 +122,6 @@ def _of_convolution(signature: Signature) -> tuple[np.ndarray, np.ndarray]:
 
 def _ordered(first: str, names: Sequence[str]) -> list[str]:
     return [*first, *sorted((n for n in names if n.isdigit()), key=int)]
-
-
-def _windows(
-    x: np.ndarray, taps: Sequence[int], strides: Sequence[int], dilation: Sequence[int]
-) -> np.ndarray:
-    """Places (batch, feature, out space…, taps…)."""
-    space = len(taps)
-    for s in range(space):
-        dim = 2 + s
-        reach = (taps[s] - 1) * dilation[s] + 1
-        count = max((x.shape[dim] - reach) // strides[s] + 1, 0) if taps[s] else 0
-        rows = np.arange(count)[:, None] * strides[s] + np.arange(taps[s]) * dilation[s]
-        x = np.take(x, rows, axis=dim)  # (…, out, tap, …)
-        x = np.moveaxis(x, dim + 1, -1)
-    return x
 
 
 def _grouped(

@@ -8,11 +8,10 @@ exact and wraps round as the type does; without the first, the integer is known.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
-from partir.verify.elements.field import MODULUS, Point, of_fraction
+from partir.verify.elements.field import MODULUS, Point
 
 Plain = Any  # a formula without cases: an int, or a pair of them
 
@@ -158,8 +157,3 @@ def ring_of(dtype: str) -> Ring:
     if dtype.lstrip("u").startswith("i") and dtype.lstrip("ui").isdigit():
         return Integers(int(dtype.lstrip("ui")), not dtype.startswith("u"))
     return Floats()
-
-
-def fraction(number: Fraction) -> int:
-    """A known real number."""
-    return of_fraction(number)

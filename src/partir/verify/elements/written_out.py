@@ -13,21 +13,21 @@ import partir.verify.elements.exchange  # noqa: F401  (ops register themselves)
 from partir.ir.core import Op, Program, Region
 from partir.ir.types import TensorType
 from partir.mesh import Mesh
-from partir.verify.elements.alone import Elements
-from partir.verify.elements.cases import GARBAGE, Algebra
+from partir.verify.elements.alone import Elements, new_ops
+from partir.verify.elements.cases import GARBAGE
 from partir.verify.elements.elementwise import Elementwise
 from partir.verify.elements.lockstep import Lockstep, OnDevices
 from partir.verify.elements.rings import Truths, ring_of
 from partir.verify.layout import Unreadable
+from partir.verify.machine import SLIPS
 from partir.verify.rows import GARBAGE as NO_ROW
 from partir.verify.tiles import rows_of_tiles, tile_shape
 
 MOST = 1 << 17  # elements of both programs, on all devices
-SLIPS = (ArithmeticError, AssertionError, LookupError, TypeError, ValueError)
 Tiling = Sequence[Sequence[str]]
 
 
-class Tilings(NamedTuple):
+class ProgramTilings(NamedTuple):
     """How arguments and results are cut into tiles, by names of axes."""
 
     arguments: Sequence[Tiling]
@@ -38,7 +38,7 @@ def written_out(
     source: Program,
     local: Program,
     mesh: Mesh,
-    tilings: Tilings,
+    tilings: ProgramTilings,
     results: Sequence[int],
     most: int = MOST,
 ) -> frozenset[int]:
@@ -69,12 +69,12 @@ def _equal(
     source: Program,
     local: Program,
     mesh: Mesh,
-    tilings: Tilings,
+    tilings: ProgramTilings,
     results: Sequence[int],
     most: int,
 ) -> frozenset[int]:
     names, sizes = mesh.names, tuple(mesh.axes.values())
-    ops = Elementwise(Algebra())
+    ops = new_ops()
     wanted = Lockstep(ops, source, (), (), most)
     for number, value in enumerate(source.body.arguments):
         wanted.env[value] = [_argument(ops, source.types[value], number, most)]

@@ -1,0 +1,139 @@
+"""Products of floats: polynomials only where no infinity can tell the difference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+from partir.verify.elements.bounds import FiniteBounds
+from partir.verify.elements.cases import Algebra
+from partir.verify.elements.field import MINUS, MODULUS
+from partir.verify.elements.numbers import Numbers
+from partir.verify.elements.rings import Floats, Integers, Plain, Ring
+
+
+class Products:
+    """What formulas of one proof are, multiplied or negated."""
+
+    def __init__(
+        self, algebra: Algebra, numbers: Numbers, bounds: FiniteBounds
+    ) -> None:
+        """Of its formulas."""
+        self.algebra, self.numbers, self.bounds = algebra, numbers, bounds
+        self._scaled: dict[tuple[str, Plain], tuple[Plain, Plain]] = {}
+        self._members: dict[tuple[str, Plain], list[Plain]] = {}
+
+    def times(self, dtype: str, ring: Ring) -> Callable[[Plain, Plain], Plain]:
+        """Products of which one factor is finite for certain; others are a name."""
+        mul = self.mul(ring)
+        if isinstance(ring, Integers):
+            return mul
+
+        def run(x: Plain, y: Plain) -> Plain:
+            bounds = [self._bound(x), self._bound(y)]
+            if bounds == [None, None]:
+                return self._factors(dtype, ring, (x, y))
+            if None in bounds:
+                by, other = (x, y) if bounds[1] is None else (y, x)
+                return self._by(dtype, ring, by, other)
+            known = [self.numbers.number(x), self.numbers.number(y)]
+            if all(isinstance(number, Fraction) for number in known):
+                return self.numbers.formula(
+                    self.numbers.rounded(math.prod(known), dtype)  # type: ignore[arg-type]
+                )
+            made = mul(x, y)
+            if isinstance(ring, Floats):
+                self.bounds.note(made, dtype, math.prod(bounds))  # type: ignore[arg-type]
+            return made
+
+        return run
+
+    def _by(self, dtype: str, ring: Ring, by: Plain, x: Plain) -> Plain:
+        """A number that may be infinite, by one that is not: linear in the former."""
+        if isinstance(ring, Floats):
+            made: Plain = self.mul(ring)(self._factor(by), x)
+        else:
+            (a, b), (c, d) = map(self._factor, by), x
+            made = (a * c + MINUS * b * d) % MODULUS, (a * d + b * c) % MODULUS
+        self._scale(dtype, by, x, made)
+        return made
+
+    def _factor(self, x: int) -> int:
+        """A number that is finite, as a factor of what may not be: zero is not nothing.
+
+        And no sum is one of its parts, which may be zero where it is not.
+        """
+        number = self.numbers.number(x)
+        if number is None or not number:
+            return self.algebra.point.unknown("factor", x if number is None else 0)
+        return x if number > 0 else -x * MINUS % MODULUS
+
+    def negative(self, x: int, dtype: str = "") -> int:
+        """The negative of a float: added to it, it is zero only if known."""
+        number = self.numbers.number(x)
+        if dtype and x == 0:
+            return self.numbers.special["-0.0"]
+        if isinstance(number, float):  # none, or zero with a sign
+            return self.numbers.formula(-number)
+        if x in self.algebra.far:
+            return self.algebra.point.unknown("negative", dtype, x)
+        return x * MINUS % MODULUS if number is None else -x % MODULUS
+
+    def _scale(self, dtype: str, number: Plain, other: Plain, made: Plain) -> None:
+        """Remember that something is a known number times something else."""
+        known = number if isinstance(number, tuple) else (number,)
+        if all(self.numbers.number(part) is not None for part in known):
+            first, inner = self._scaled.get((dtype, other), (None, other))
+            if first is None:
+                self._scaled[dtype, made] = (number, inner)
+
+    def _bound(self, x: Plain) -> float | None:
+        if isinstance(x, int):
+            return self.bounds.of(x)
+        known = self.bounds.all_of(x)
+        numbers = None not in map(self.numbers.number, x)
+        return sum(known) if known is not None and numbers else None
+
+    def _factors(self, dtype: str, ring: Ring, factors: Sequence[Plain]) -> Plain:
+        """A product by its factors, in no order; of complex numbers, by these two."""
+        if not isinstance(ring, Floats):
+            key = ("times", dtype, tuple(sorted(factors)))
+            return ring.unknown(self.algebra.point, *key)
+        found: list[Plain] = []
+        numbers: list[Plain] = []
+        for one in factors:
+            number, inner = self._scaled.get((dtype, one), (None, one))
+            numbers += [] if number is None else [number]
+            found += self._members.get((dtype, inner), [inner])
+        made = ring.unknown(self.algebra.point, "times", dtype, tuple(sorted(found)))
+        self._members[dtype, made] = found
+        for number in numbers:
+            made = self._by(dtype, ring, number, made)
+        return made
+
+    def mul(self, ring: Ring) -> Callable[[Plain, Plain], Plain]:
+        """Products of finite numbers; those with infinities are no polynomials."""
+        if not isinstance(ring, Floats):
+            return ring.mul
+        special = self.numbers.special
+        nan, zero = special["nan"], special["-0.0"]
+
+        def run(x: int, y: int) -> int:
+            if x in self.algebra.far or y in self.algebra.far:
+                if nan in (x, y):
+                    return nan
+                key = ("product with an infinity", *sorted((x, y)))
+                return self.algebra.point.unknown(*key)
+            if zero in (x, y):
+                return 0
+            return self._signed(x, y) * self._signed(y, x) % MODULUS
+
+        return run
+
+    def _signed(self, x: int, other: int) -> int:
+        """A factor of another number: a negative one as negatives of that are."""
+        number = self.numbers.number(x)
+        if number is None or number >= 0 or self.numbers.number(other) is not None:
+            return x
+        return -x * MINUS % MODULUS
