@@ -35,9 +35,9 @@ Elements = list[Scalar]
 _SAME = frozenset({"stablehlo.optimization_barrier", CONSTRAINT})
 
 
-def new_ops() -> Elementwise:
-    """What one proof computes with, at a point of its own."""
-    ops = Elementwise(Algebra())
+def new_ops(turns: bool = False) -> Elementwise:
+    """What one proof computes with, at a point of its own; see `Algebra`."""
+    ops = Elementwise(Algebra(turns=turns))
     Ordering(ops)
     return ops
 

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
 
 from partir.ir.core import Lambda
-from partir.verify.elements.cases import Scalar
+from partir.verify.elements.cases import FALSE, TRUE, Scalar
 from partir.verify.elements.constants import constant
 from partir.verify.elements.elementwise import Elementwise
+from partir.verify.elements.rings import Integers, Plain, Truths, ring_of
 from partir.verify.layout import Unreadable
 
 Row = tuple[Scalar, ...]
 Reducer = Callable[[Row, Row], Row]
+_BITWISE = ("and", "or", "xor")
+_NAMES = ("sum", "product", "max", "min", *_BITWISE)
+_KNOWN = (FALSE, TRUE)
 _ORDERS = 4  # drawn at random, besides forwards and backwards
 
 
@@ -28,13 +34,127 @@ def body_of(ops: Elementwise, body: Lambda) -> Reducer:
                 text = signature.attrs["value"]
                 (env[op.results[0]],) = constant(ops, text, type_.shape, type_.dtype)
                 continue
-            step = ops.run(signature)
+            step = ops.in_reducer(signature)
             if step is None or len(op.results) != 1:
                 raise Unreadable(f"{signature.name} in a reducer")
             env[op.results[0]] = step(*(env[value] for value in op.operands))
         return tuple(env[value] for value in body.results)
 
     return run
+
+
+class Nameless:
+    """A reducer without a name: run if its order is none, else it keeps its rows in it.
+
+    It is known by what it makes of two rows of which nothing is known. If that is a sum
+    here and a maximum there, each value is reduced by itself. Beside the values, there
+    may be a flag without which a row counts nothing: then it is known by what it makes
+    of rows that have one.
+    """
+
+    def __init__(self, ops: Elementwise, body: Lambda, start: Row) -> None:
+        """Of a region, and the row that it starts from."""
+        self.ops, self._start, self._run = ops, start, body_of(ops, body)
+        self._dtypes = [body.types[value].dtype for value in body.results]
+        self._rings = [ring_of(dtype) for dtype in self._dtypes]
+        self._meaning, self._named = self._of_any_rows({})
+        self._again = self._run(start, start) == start
+        self._settled = self._again and self._counts_once()
+        self._flag = next((n for n in range(len(start)) if self._is_flag(n)), None)
+
+    def reduced(self, rows: Sequence[Row]) -> Row:
+        """The row that rows make, from the first on."""
+        if self._named is not None:
+            return self._apart(self._named, [self._start, *rows])
+        others = [row for row in rows if row != self._start] if self._again else rows
+        used = others if self._settled else rows
+        known = self.ops.algebra.tried(
+            partial(in_any_order, self._run, self._start, used)
+        )
+        if self._flag is not None and all(row[self._flag] in _KNOWN for row in rows):
+            flagged = [row for row in rows if row[self._flag] == TRUE]
+            if flagged:
+                return self._flagged(self._flag, flagged, known)
+        start, order = self._flat(self._start), self.ops.monoids.in_order
+        return order((self._meaning, start), others, self._rings, known)
+
+    def _flagged(self, at: int, rows: Sequence[Row], known: Row | None) -> Row:
+        """Rows that count, without their flags and what others start from."""
+
+        def cut(row: Sequence[Any]) -> tuple[Any, ...]:
+            return (*row[:at], *row[at + 1 :])
+
+        meaning, named = self._of_any_rows({at: TRUE})
+        if named is not None:
+            return self._apart(named, rows)
+        key = (cut(meaning), None)
+        inner = None if known is None else cut(known)
+        order = self.ops.monoids.in_order
+        made = order(key, [cut(row) for row in rows], cut(self._rings), inner)
+        return (*made[:at], TRUE, *made[at:])
+
+    def _any_row(self, which: str, known: dict[int, Scalar]) -> Row:
+        return tuple(
+            known[n]
+            if n in known
+            else self.ops.algebra.truth("any row", which, n)
+            if isinstance(ring, Truths)
+            else ring.unknown(self.ops.algebra.point, "any row", which, n)
+            for n, ring in enumerate(self._rings)
+        )
+
+    def _of_any_rows(
+        self, known: dict[int, Scalar]
+    ) -> tuple[tuple[Plain, ...], list[str] | None]:
+        """What is made of two rows, and by which monoids, if each value has one."""
+        one, other = (self._any_row(which, known) for which in ("one", "other"))
+        made = self._flat(self._run(one, other))
+        names = [
+            next(self._monoids(number, pair, made[number]), "")
+            for number, pair in enumerate(zip(one, other, strict=True))
+        ]
+        return made, names if all(names) else None
+
+    def _monoids(self, number: int, pair: Row, made: Plain) -> Iterator[str]:
+        dtype, ring = self._dtypes[number], self._rings[number]
+        names = _BITWISE if isinstance(ring, Truths) else _NAMES
+        for name in names if isinstance(ring, Integers) else _NAMES[: -len(_BITWISE)]:
+            total = self.ops.monoids.total(name, dtype, ring, pair)
+            if self.ops.algebra.flat(total, ring) == made:
+                yield name
+
+    def _apart(self, names: Sequence[str], rows: Sequence[Row]) -> Row:
+        """Each value reduced by itself."""
+        columns = zip(*rows, strict=True)
+        return tuple(
+            self.ops.monoids.total(name, dtype, ring, column)
+            for name, dtype, ring, column in zip(
+                names, self._dtypes, self._rings, columns, strict=True
+            )
+        )
+
+    def _flat(self, row: Row) -> tuple[Plain, ...]:
+        both = zip(row, self._rings, strict=True)
+        return tuple(self.ops.algebra.flat(one, ring) for one, ring in both)
+
+    def _counts_once(self) -> bool:
+        """Whether what a reduction starts from changes nothing if it comes again."""
+        once = self._run(self._start, self._any_row("one", {}))
+        return self._run(once, self._start) == once == self._run(self._start, once)
+
+    def _is_flag(self, at: int) -> bool:
+        """Whether a row without it counts nothing, and neither does the start."""
+        if not isinstance(self._rings[at], Truths) or self._start[at] != FALSE:
+            return False
+        with_, without = (
+            [self._any_row(which, {at: flag}) for which in ("one", "other")]
+            for flag in (TRUE, FALSE)
+        )
+        return (
+            self._run(without[0], with_[1]) == with_[1]
+            and self._run(with_[0], without[1]) == with_[0]
+            and self._run(*with_)[at] == TRUE
+        )
 
 
 def in_any_order(run: Reducer, start: Row, rows: Sequence[Row]) -> Row | None:

@@ -9,17 +9,25 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from partir.verify.elements.field import MODULUS, Point
 from partir.verify.elements.rings import Integers, Plain, Ring, Truths
 from partir.verify.layout import Unreadable
 
 _MOST = 2000  # cases of one formula
+_TURNED = 256  # cases of one that is turned inside out
 _WORK = 1 << 17  # cases that are looked at in all
 _SHORT = 32  # so many integers or less are looked at one by one
 Unknown = tuple[int, int]  # an integer: what it is at the random point, and its bits
 Scalar = Any  # a plain formula, `Cases`, or `GARBAGE`
+
+
+_T = TypeVar("_T")
+
+
+class TooManyCases(Unreadable):
+    """What would take too long to write out."""
 
 
 class _Garbage:
@@ -67,14 +75,20 @@ class Cases:
 
 
 class Algebra:
-    """Formulas of one proof, all at the same point."""
+    """Formulas of one proof, all at the same point.
 
-    def __init__(self, point: Point | None = None) -> None:
+    What decides in a table may be looked at before what decides over the table. Then
+    the inner one becomes a polynomial, or small ones are turned inside out.
+    """
+
+    def __init__(self, point: Point | None = None, turns: bool = False) -> None:
         """At a random point."""
-        self.point = point or Point()
+        self.point, self._turns = point or Point(), turns
         self.left = _WORK
         self.far: set[Plain] = set()  # floats that may be infinite, or nan, for certain
+        self.unsigned: dict[Plain, Plain] = {}  # floats, with zeros that have no sign
         self._narrow: dict[int, Unknown] = {}  # integers as wider types have them
+        self._seen: dict[int, int] = {}  # what decides, as it came
 
     # Making cases
 
@@ -106,6 +120,10 @@ class Algebra:
         ring: Ring,
     ) -> Scalar:
         """A table of values of a ring, without what says the same twice."""
+        if self._turns:
+            turned = self._turned(unknown, starts, values, ring)
+            if turned is not None:
+                return turned
         found: list[tuple[int, Scalar]] = []
         ends = (*starts[1:], 1 << unknown[1])
         for start, end, value in zip(starts, ends, values, strict=True):
@@ -122,6 +140,36 @@ class Algebra:
         if made.size > _MOST and len(what) < made.size:
             return Cases(unknown, where, tuple(self.flat(one, ring) for one in what))
         return made
+
+    def _turned(
+        self,
+        unknown: Unknown,
+        starts: Sequence[int],
+        values: Sequence[Scalar],
+        ring: Ring,
+    ) -> Scalar | None:
+        """The table by what decides in its values, if that comes first."""
+        inner = [v for v in values if type(v) is Cases]
+        first = min((v.unknown for v in inner), key=self.order, default=unknown)
+        if self.order(first) >= self.order(unknown):
+            return None
+        split = [type(v) is Cases and v.unknown == first for v in values]
+        pieces = sorted(
+            {n for v, s in zip(values, split, strict=True) if s for n in v.starts}
+        )
+        if len(pieces) * sum(v.size for v in inner) > _TURNED:
+            return None
+        self._work(len(pieces))
+        made = []
+        for piece in pieces:
+            here = [v.at(piece) if s else v for v, s in zip(values, split, strict=True)]
+            made.append(self.cases(unknown, starts, here, ring))
+        return self.cases(first, pieces, made, ring)
+
+    def _work(self, count: int) -> None:
+        self.left -= count
+        if self.left < 0:
+            raise TooManyCases("too many cases to look at each")
 
     def _one_formula(
         self, unknown: Unknown, found: Sequence[tuple[int, Scalar]], ring: Ring
@@ -156,7 +204,7 @@ class Algebra:
                         start, held = first, one
                 yield from self._within(unknown, start, end, held, ring)
                 return
-            if order(value.unknown) < order(unknown):
+            if self.order(value.unknown) < self.order(unknown):
                 value = self.flat(value, ring)
         depends = self._substituted(value, ring, unknown, start) != value
         if depends and end - start <= _SHORT:
@@ -165,7 +213,22 @@ class Algebra:
         else:
             yield start, value
 
+    def order(self, unknown: Unknown) -> tuple[int, int]:
+        """Which of several decides first: one that came first, before its last bits."""
+        return self._seen.setdefault(unknown[0], len(self._seen)), -unknown[1]
+
     # Using them
+
+    def tried(self, run: Callable[[], _T]) -> _T | None:
+        """What comes out, or None if that takes too large a part of all work."""
+        kept, self.left = self.left, min(self.left, _WORK >> 5)
+        given = self.left
+        try:
+            return run()
+        except TooManyCases:
+            return None
+        finally:
+            self.left = kept - given + max(self.left, 0)
 
     def apply(
         self,
@@ -181,10 +244,8 @@ class Algebra:
         if _product_of_sizes(tables) > _MOST:
             flat = [self.flat(a, r) for a, r in zip(args, rings, strict=True)]
             return run(*flat)
-        self.left -= len(tables[0].starts)
-        if self.left < 0:
-            raise Unreadable("too many cases to look at each")
-        unknown = min((a.unknown for a in tables), key=order)
+        self._work(len(tables[0].starts))
+        unknown = min((a.unknown for a in tables), key=self.order)
         split = [type(a) is Cases and a.unknown == unknown for a in args]
         starts = sorted(
             {n for a, s in zip(args, split, strict=True) if s for n in a.starts}
@@ -246,6 +307,15 @@ class Algebra:
         values = [self.flat(v, ring) for v in table.values]
         if any(v is GARBAGE for v in values):
             return GARBAGE
+        made = self._steps(table, values, ring)
+        if not self.far.isdisjoint(values):
+            self.far.add(made)
+        if not self.unsigned.keys().isdisjoint(values):
+            plain = [self.unsigned.get(v, v) for v in values]
+            self.unsigned[made] = self._steps(table, plain, ring)
+        return made
+
+    def _steps(self, table: Cases, values: Sequence[Plain], ring: Ring) -> Plain:
         made = values[0]
         for start, before, after in zip(
             table.starts[1:], values, values[1:], strict=False
@@ -253,8 +323,6 @@ class Algebra:
             step = ring.add(after, ring.neg(before))
             truth = self.point.unknown("from", table.unknown, start)
             made = ring.add(made, ring.scaled(step, truth))
-        if not self.far.isdisjoint(values):
-            self.far.add(made)
         return made
 
     def chosen(self, ring: Ring, which: Plain, x: Plain, y: Plain) -> Plain:
@@ -271,11 +339,6 @@ class Algebra:
         return ring.add(y, ring.scaled(step, which[0]))
 
 
-def order(unknown: Unknown) -> tuple[int, int]:
-    """Which of several is looked at first: an integer before its last bits."""
-    return unknown[0], -unknown[1]
-
-
 def negated(truth: Plain) -> Plain:
     """The other truth."""
     return -truth[0] % MODULUS, 1 - truth[1]
@@ -288,6 +351,15 @@ def unknowns(table: Cases) -> set[Unknown]:
         if type(value) is Cases:
             found |= unknowns(value)
     return found
+
+
+def leaves_of(scalar: Scalar) -> Iterator[Plain]:
+    """All plain formulas that a formula may be; what is garbage is none."""
+    if type(scalar) is Cases:
+        for value in scalar.values:
+            yield from leaves_of(value)
+    elif scalar is not GARBAGE:
+        yield scalar
 
 
 def _product_of_sizes(tables: Sequence[Cases]) -> int:

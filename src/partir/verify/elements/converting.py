@@ -61,12 +61,23 @@ class Converting:
     def narrower(
         self, dtype: str, formulas: Sequence[int]
     ) -> tuple[str, list[int]] | None:
-        """Floats before they were widened, if all were, from one type."""
+        """Floats before they were widened, if all were, or may have been, of a type."""
         found = [self._origins.get((dtype, one)) for one in formulas]
         types = {one[0] for one in found if one is not None}
-        if None in found or len(types) != 1:
+        if len(types) != 1:
             return None
-        return types.pop(), [one[1] for one in found if one is not None]
+        (before,) = types
+        made = []
+        for one, origin in zip(formulas, found, strict=True):
+            if origin is None and not self._is_of(before, one):
+                return None
+            made.append(one if origin is None else origin[1])
+        return before, made
+
+    def _is_of(self, dtype: str, formula: int) -> bool:
+        """Whether a number is known, and of a type."""
+        number = self.numbers.number(formula)
+        return number is not None and self.numbers.rounded(number, dtype) == number
 
     def _to_complex(self, before: str, after: str, old: Ring) -> Run:
         if isinstance(old, Complex):

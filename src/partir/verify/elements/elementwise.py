@@ -84,6 +84,14 @@ class Elementwise:
             found = self._known[key] = self._remembering(self._made(signature, dtypes))
         return found
 
+    def in_reducer(self, signature: Signature) -> Run | None:
+        """The same where it reduces: complex numbers are multiplied in any order."""
+        dtype = signature.results[0].dtype
+        ring = ring_of(dtype)
+        if signature.name == "multiply" and isinstance(ring, Complex):
+            return lambda *args: self.monoids.total("product", dtype, ring, args)
+        return self.run(signature)
+
     def _remembering(self, run: Run) -> Run:
         known: dict[Any, Scalar] = {}
 
@@ -107,6 +115,9 @@ class Elementwise:
             monoid = OF_TRUTHS.get(monoid or "", monoid)
         if monoid in ("max", "min") and isinstance(ring, Integers):
             return self._extreme(monoid, out, ring)
+        if monoid == "product" and isinstance(ring, Complex):
+            mul = self.monoids.products.times(out, ring)
+            return lambda *args: self.algebra.linear(mul, ring, *args)
         if monoid is not None:
             return lambda *args: self.monoids.total(monoid, out, ring, args)
         if name == "clamp":
@@ -135,6 +146,8 @@ class Elementwise:
         def run(which: Plain, x: Scalar, y: Scalar) -> Scalar:
             if which is GARBAGE:
                 return x if x == y else GARBAGE
+            if which in (x, y) and ring is truths and GARBAGE not in (x, y):
+                return integers.both(x, y) if which == y else integers.either(x, y)
             return self.algebra.chosen(ring, which, x, y)
 
         def chosen(which: Scalar, x: Scalar, y: Scalar) -> Scalar:

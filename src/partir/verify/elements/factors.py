@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import reduce
 
 from partir.verify.elements.bounds import FiniteBounds
 from partir.verify.elements.cases import Algebra
 from partir.verify.elements.field import MINUS, MODULUS
 from partir.verify.elements.numbers import Numbers
-from partir.verify.elements.rings import Floats, Integers, Plain, Ring
+from partir.verify.elements.rings import Complex, Floats, Integers, Plain, Ring
 
 
 class Products:
@@ -110,6 +111,25 @@ class Products:
         self._members[dtype, made] = found
         for number in numbers:
             made = self._by(dtype, ring, number, made)
+        return made
+
+    def folded(self, dtype: str, factors: Sequence[Plain]) -> Plain:
+        """A reduction of complex numbers by what it multiplies, in no order.
+
+        What is finite for certain is one factor. All others are kept apart from
+        products that are no reductions: an infinity's parts depend on the order.
+        """
+        ring, near, far = Complex(), list[Plain](), list[Plain]()
+        for factor in factors:
+            for one in self._members.get((dtype, factor), (factor,)):
+                (far if self._bound(one) is None else near).append(one)
+        if near:
+            near = [reduce(self.times(dtype, ring), near)]
+        if not far:
+            return near[0]
+        key = ("folded", dtype, tuple(near), tuple(sorted(far)))
+        made = ring.unknown(self.algebra.point, *key)
+        self._members[dtype, made] = [*near, *far]
         return made
 
     def mul(self, ring: Ring) -> Callable[[Plain, Plain], Plain]:

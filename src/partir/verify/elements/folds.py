@@ -11,7 +11,7 @@ import numpy as np
 
 from partir.ir.attributes import FORMED, integer, ints
 from partir.ir.core import Lambda, Signature
-from partir.verify.elements.bodies import Reducer, Row, body_of, in_any_order
+from partir.verify.elements.bodies import Nameless
 from partir.verify.elements.cases import GARBAGE, Scalar
 from partir.verify.elements.elementwise import Elementwise
 from partir.verify.elements.moving import numbered, shown
@@ -102,33 +102,13 @@ def _by_body(
     starts: Elements,
     members: Sequence[Sequence[int]],
 ) -> list[Elements]:
-    """By what has no name: as it computes, or at least in its order."""
-    rings = [ring_of(type_.dtype) for type_ in signature.results]
-    first = [ops.algebra.flat(s, r) for s, r in zip(starts, rings, strict=True)]
-    key = ("by", spelled(signature.lambdas[0]), tuple(first))
-    run, first_row = body_of(ops, signature.lambdas[0]), tuple(starts)
-    again = _counts_once(ops, run, first_row, rings)
-    made: list[Elements] = [[] for _ in rings]
-    for places in members:
-        rows = [*zip(*(_picked(held, places) for held in values), strict=True)]
-        if again:
-            rows = [row for row in rows if row != first_row]
-        found = in_any_order(run, tuple(starts), rows)
-        if found is None:
-            found = ops.monoids.in_order(key, rows, rings)
-        for into, scalar in zip(made, found, strict=True):
-            into.append(scalar)
-    return made
-
-
-def _counts_once(
-    ops: Elementwise, run: Reducer, start: Row, rings: Sequence[Ring]
-) -> bool:
-    """Whether what a reduction starts from changes nothing if it comes once more."""
-    point = ops.algebra.point
-    row = tuple(r.unknown(point, "any row", n) for n, r in enumerate(rings))
-    once = run(start, row)
-    return run(once, start) == once == run(start, once)
+    """By what has no name."""
+    reducer = Nameless(ops, signature.lambdas[0], tuple(starts))
+    found = [
+        reducer.reduced([*zip(*(_picked(held, p) for held in values), strict=True)])
+        for p in members
+    ]
+    return [[row[number] for row in found] for number in range(len(values))]
 
 
 def named(body: Lambda) -> str | None:

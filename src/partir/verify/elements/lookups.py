@@ -164,6 +164,17 @@ class _Indices:
         """Batch indices, in order."""
         return iter(np.ndindex(*self.batch))
 
+    def one_each(self) -> bool:
+        """Whether every row of a batch has one window: they differ, and are in order.
+
+        An index is what a batch's number and the numbers of its vector are together.
+        """
+        dims = [
+            along - (along > self.numbers.vector) for _, along in self.numbers.batches
+        ]
+        rows = [tuple(batch[dim] for dim in dims) for batch in self.windows()]
+        return all(before < after for before, after in itertools.pairwise(rows))
+
     def vector(self, values: Elements, batch: Index) -> Elements:
         """The numbers of one index."""
         found = []
@@ -196,7 +207,7 @@ def _believed(
     of what windows reach, whose sizes along the indices' dimensions are given.
     """
     names = [name for name in _PROMISES if where.attrs.get(name) == "true"]
-    if not names:
+    if not names or where.one_each():
         return
     flat = [ops.algebra.flat(one, where.ring) for one in indices]
     rows = [tuple(where.vector(flat, batch)) for batch in where.windows()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial, reduce
 from typing import Any
@@ -17,14 +17,17 @@ from partir.verify.elements.cases import (
     Cases,
     Scalar,
     Unknown,
+    leaves_of,
+    negated,
     unknowns,
 )
 from partir.verify.elements.factors import Products
 from partir.verify.elements.field import MODULUS
 from partir.verify.elements.numbers import Numbers
-from partir.verify.elements.rings import Floats, Integers, Plain, Ring, Truths
+from partir.verify.elements.rings import Complex, Floats, Integers, Plain, Ring, Truths
 from partir.verify.monoids import WITHOUT_INFINITY
 
+_FEW = 8  # unknowns that decide over a truth
 _FAR = {"max": "-inf", "min": "inf"}
 
 
@@ -45,7 +48,7 @@ class Monoids:
         self._hidden: dict[Scalar, set[Unknown]] = {}  # whose tables sums are not
         self._rows: dict[Any, tuple[tuple[Plain, ...], ...]] = {}
         self._tables: dict[Any, tuple[Scalar, ...]] = {}  # what sets are made of
-        self._sets: dict[Any, Iterable[Plain]] = {}  # of what is made of several
+        self._sets: dict[Any, dict[Scalar, None]] = {}  # of what is made of several
         self.narrow: Narrow | None = None
         self.widen: Callable[[str, str, Plain], Plain] = lambda before, after, x: x
         self.carried: Carried | None = None  # how integers carry floats in their order
@@ -58,15 +61,34 @@ class Monoids:
             return members[0]
         if monoid == "sum":
             return self._sum(dtype, ring, members)
-        if monoid == "product":
-            mul = self.products.times(dtype, ring)
-            return reduce(partial(self.algebra.linear, mul, ring), members)
+        if monoid == "product" and isinstance(ring, Complex):
+            flat = [self.algebra.flat(member, ring) for member in members]
+            return GARBAGE if GARBAGE in flat else self.products.folded(dtype, flat)
+        if monoid == "product" and isinstance(ring, Integers):
+            return reduce(partial(self.algebra.linear, ring.mul, ring), members)
         if isinstance(ring, Truths) and monoid != "xor":
             return self._truth(monoid, ring, members)
         carried = self.carried(monoid, dtype, members) if self.carried else None
+        if carried is None and monoid in _FAR and isinstance(ring, Floats):
+            carried = self._narrowed(monoid, dtype, ring, members)
         if carried is not None:
             return carried
         return self._together(monoid, dtype, ring, members)
+
+    def _narrowed(
+        self, monoid: str, dtype: str, ring: Floats, members: Sequence[Scalar]
+    ) -> Scalar | None:
+        """An extreme of floats as they were before they were widened, widened."""
+        leaves = list(dict.fromkeys(leaf for m in members for leaf in leaves_of(m)))
+        before = self.narrow(dtype, leaves) if self.narrow is not None else None
+        if before is None:
+            return None
+        type_, origins = before
+        origin = dict(zip(leaves, origins, strict=True)) | {GARBAGE: GARBAGE}
+        held = [self.algebra.apply(origin.get, ring, (ring,), m) for m in members]
+        made = self.total(monoid, type_, ring, held)
+        widen = partial(self.widen, type_, dtype)
+        return self.algebra.apply(widen, ring, (ring,), made)
 
     def _sum(self, dtype: str, ring: Ring, members: Sequence[Scalar]) -> Scalar:
         if isinstance(ring, Floats):
@@ -97,9 +119,8 @@ class Monoids:
         """A table in which zeros have no sign: among others they add nothing."""
         if type(member) is not Cases or not isinstance(ring, Floats):
             return member
-        zero = self.numbers.special["-0.0"]
-        run = lambda x: 0 if x == zero else x  # noqa: E731
-        return self.algebra.apply(run, ring, (ring,), member)
+        unsigned = self.algebra.unsigned
+        return self.algebra.apply(lambda x: unsigned.get(x, x), ring, (ring,), member)
 
     def _plain_sum(self, dtype: str, members: Sequence[int]) -> int:
         """Infinities do not cancel: a sum with one of them is no polynomial."""
@@ -108,6 +129,8 @@ class Monoids:
         members = [member for member in members if member != zero]
         if not members:
             return zero
+        if len(members) > 1:
+            members = [self.algebra.unsigned.get(one, one) for one in members]
         for member in members:
             far, near = self._infinite.get(member, (None, member))
             rest += near
@@ -138,6 +161,22 @@ class Monoids:
         settles = FALSE if monoid == "and" else TRUE
         if any(m == settles for m in members):
             return settles
+        held: dict[Scalar, None] = {}
+        for member in members:
+            held |= self._sets.get((monoid, "i1", member), {member: None})
+        made = self._of_truths(monoid, ring, [*held])
+        self._sets[monoid, "i1", made] = held
+        return made
+
+    def _of_truths(self, monoid: str, ring: Ring, members: Sequence[Scalar]) -> Scalar:
+        """Case by case if there are few of them, and else by a name."""
+        settles = FALSE if monoid == "and" else TRUE
+        seen = set[Unknown]().union(*[unknowns(m) for m in members if type(m) is Cases])
+        if len(seen) > _FEW:
+            flat = [self.algebra.flat(member, ring) for member in members]
+            if not any(one is GARBAGE for one in flat):
+                others = (one for one in flat if one != negated(settles))
+                return self.algebra.truth(monoid, tuple(sorted(others)))
         run = integers.both if monoid == "and" else integers.either
 
         def strict(x: Plain, y: Plain) -> Scalar:
@@ -145,7 +184,6 @@ class Monoids:
                 return settles
             return GARBAGE if GARBAGE in (x, y) else run(x, y)
 
-        members = list(dict.fromkeys(members))
         return reduce(partial(self.algebra.apply, strict, ring, (ring, ring)), members)
 
     def _together(
@@ -178,7 +216,7 @@ class Monoids:
         def run(*plain: Plain) -> Scalar:
             return self._plain(monoid, dtype, ring, plain)
 
-        if monoid != "xor":
+        if monoid not in ("xor", "product"):
             members = list(dict.fromkeys(members))
         return self.algebra.apply(run, ring, [ring] * len(members), *members)
 
@@ -200,6 +238,8 @@ class Monoids:
         """A set of members, those of others among them."""
         if any(m is GARBAGE for m in members):
             return GARBAGE
+        if monoid == "product":
+            return reduce(self.products.times(dtype, ring), members)
         found: dict[Plain, None] = {}
         for member in members:
             held = self._sets.get((monoid, dtype, member), {member: None})
@@ -213,11 +253,6 @@ class Monoids:
         if not settled:  # each twice
             assert monoid == "xor", monoid
             return ring.zero
-        if isinstance(ring, Floats) and self.narrow is not None:
-            before = self.narrow(dtype, settled)
-            if before is not None:  # an extreme moves past what keeps the order
-                inner = self._plain(monoid, before[0], ring, before[1])
-                return self.widen(before[0], dtype, inner)
         made = ring.unknown(self.algebra.point, monoid, dtype, tuple(sorted(settled)))
         self._sets[monoid, dtype, made] = dict.fromkeys(settled)
         if isinstance(ring, Floats):
@@ -269,24 +304,44 @@ class Monoids:
         return None
 
     def in_order(
-        self, key: Any, rows: Sequence[tuple[Scalar, ...]], rings: Sequence[Ring]
+        self,
+        key: tuple[Any, Any],
+        rows: Sequence[tuple[Scalar, ...]],
+        rings: Sequence[Ring],
+        known: tuple[Scalar, ...] | None = None,
     ) -> tuple[Scalar, ...]:
-        """Rows reduced by what has no name: of tiles in turn, it is that of all."""
+        """Rows reduced by what has no name: of tiles in turn, it is that of all.
+
+        The key is what reduces them, and where it starts, if anywhere. If it is known
+        what they make, that is kept in mind.
+        """
         found: list[tuple[Plain, ...]] = []
         for row in rows:
-            flat = tuple(
-                self.algebra.flat(one, ring)
-                for one, ring in zip(row, rings, strict=True)
+            flat = self._flat_row(row, rings)
+            inner = self._rows.get((key, flat)) or self._rows.get(
+                ((key[0], None), flat)
             )
-            found += self._rows.get((key, flat), (flat,))
+            found += inner or (flat,)
         if any(GARBAGE in row for row in found):
-            return (GARBAGE,) * len(rings)
-        made = tuple(
-            ring.unknown(self.algebra.point, "reduced", key, number, tuple(found))
-            for number, ring in enumerate(rings)
-        )
-        self._rows[key, made] = tuple(found)
-        return made
+            return known or (GARBAGE,) * len(rings)
+        if known is not None:
+            made = self._flat_row(known, rings)
+        elif len(found) == 1 and key[1] is None:
+            (made,) = found
+        else:
+            made = tuple(
+                ring.unknown(self.algebra.point, "reduced", key, number, tuple(found))
+                for number, ring in enumerate(rings)
+            )
+        if found:
+            self._rows[key, made] = tuple(found)
+        return known or made
+
+    def _flat_row(
+        self, row: Sequence[Scalar], rings: Sequence[Ring]
+    ) -> tuple[Plain, ...]:
+        both = zip(row, rings, strict=True)
+        return tuple(self.algebra.flat(one, ring) for one, ring in both)
 
 
 def _identity(monoid: str, ring: Integers) -> int:

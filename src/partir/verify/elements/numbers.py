@@ -24,6 +24,7 @@ class Numbers:
         point = algebra.point
         self.special = {name: point.unknown("no number", name) for name in _SPECIAL}
         algebra.far |= {self.special[name] for name in _SPECIAL[:3]}
+        algebra.unsigned[self.special["-0.0"]] = 0
         self._names = {formula: float(name) for name, formula in self.special.items()}
         self._known: dict[int, Fraction] = {0: Fraction(0), 1: Fraction(1)}
 

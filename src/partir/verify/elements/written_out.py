@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from partir.verify.tiles import rows_of_tiles, tile_shape
 
 MOST = 1 << 17  # elements of both programs, on all devices
 Tiling = Sequence[Sequence[str]]
+Found = frozenset[int]  # results, by number
 
 
 class ProgramTilings(NamedTuple):
@@ -41,21 +43,30 @@ def written_out(
     tilings: ProgramTilings,
     results: Sequence[int],
     most: int = MOST,
-) -> frozenset[int]:
+) -> Found:
     """Those of some results, by number, that devices compute as the source does.
 
-    What can't be written out, or is too large, is not among them. If all together are
-    not, each is looked at by itself.
+    What can't be written out, or is too large, is not among them. There are two forms
+    of tables in tables; some programs are found equal in one, some in the other.
     """
-    if not results or _elements(source) + mesh.size * _elements(local) > most:
-        return frozenset()
+    found: Found = frozenset()
+    if _elements(source) + mesh.size * _elements(local) > most:
+        return found
+    for turns in (False, True):
+        run = partial(_equal, source, local, mesh, tilings, most, turns)
+        left = [number for number in results if number not in found]
+        found |= _found(run, left) if left else found
+    return found
+
+
+def _found(run: Callable[[Sequence[int]], Found], results: Sequence[int]) -> Found:
+    """Results that are found equal; if all together are not, each by itself."""
     try:
-        return _equal(source, local, mesh, tilings, results, most)
+        return run(results)
     except (Unreadable, RecursionError, *SLIPS):
         if len(results) == 1:
             return frozenset()
-    alone = [written_out(source, local, mesh, tilings, [n], most) for n in results]
-    return frozenset().union(*alone)
+    return frozenset().union(*(_found(run, [number]) for number in results))
 
 
 def _elements(program: Program) -> int:
@@ -70,11 +81,12 @@ def _equal(
     local: Program,
     mesh: Mesh,
     tilings: ProgramTilings,
-    results: Sequence[int],
     most: int,
-) -> frozenset[int]:
+    turns: bool,
+    results: Sequence[int],
+) -> Found:
     names, sizes = mesh.names, tuple(mesh.axes.values())
-    ops = new_ops()
+    ops = new_ops(turns)
     wanted = Lockstep(ops, source, (), (), most)
     for number, value in enumerate(source.body.arguments):
         wanted.env[value] = [_argument(ops, source.types[value], number, most)]
