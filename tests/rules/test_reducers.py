@@ -124,3 +124,13 @@ def test_marks_say_what_is_there(x64: None) -> None:
     start = [np.float32(7), places.dtype.type(1), np.False_]
     best, place, marked = run(text, outs, [x, places, there, *start])
     assert (best[0], place[0], list(marked)) == (3, 2, [True, False])
+
+
+def test_tiles_of_nothing_are_not_joined() -> None:
+    def apply(x: Any) -> Any:
+        return lax.reduce(x, np.int32(5), lax.bitwise_xor, (1, 2))
+
+    for size, count in ((2, 1), (0, 0)):
+        op = reduction(apply, np.zeros((4, size, 3), np.int32))
+        joined = [f for f in factors_of(op) if f.reduce == JOIN]
+        assert len(joined) == count, size

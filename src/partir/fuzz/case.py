@@ -203,8 +203,11 @@ class Trial:
             return f"; the verifier fails: {type(error).__name__}: {error}"
 
     def _import(self) -> None:
-        for port, want in zip(self.program.results, self.expected, strict=True):
-            require_equal(port.name, self.values[port.value], want, 0.0)
+        """What XLA compiles it may round otherwise if all values are asked for."""
+        limits = self.limits
+        if is_interpreted(self.case.text):
+            limits = [0.0] * len(self.expected)
+        self._require([self.values[p.value] for p in self.program.results], limits)
 
     def _partition(self) -> None:
         for step in self.partitioned.steps:

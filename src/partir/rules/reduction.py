@@ -66,10 +66,13 @@ def reduce(op: Signature) -> Iterator[Factor]:
 
 
 def _in_order(op: Signature, reduced: Sequence[int]) -> int | None:
-    """The reduced dimension whose tiles follow each other in the order of elements."""
-    if not is_associative(op.lambdas[0]):
-        return None
+    """The reduced dimension whose tiles follow each other in the order of elements.
+
+    There is none if there are no elements: tiles have nothing to be joined.
+    """
     shape = op.operands[0].shape
+    if any(shape[dim] == 0 for dim in reduced) or not is_associative(op.lambdas[0]):
+        return None
     return next((dim for dim in sorted(reduced) if shape[dim] > 1), None)
 
 

@@ -69,6 +69,7 @@ _STEEP = {
     "stablehlo.log_plus_one": 0,
 }
 _NEARLY = 1e-4
+_ROUNDINGS = 16  # of a coarse type, which may add up to all that is left
 _PRODUCTS = _kinds("dot_general convolution")
 _REDUCED = _kinds("reduce reduce_window scatter select_and_scatter")
 # Give what they take, whoever computes them.
@@ -180,8 +181,9 @@ class _Trusts:
         place = _STEEP.get(op.kind)
         if place is None:
             return False
-        array = self.values.get(op.operands[place])
-        return array is None or bool(np.any(np.abs(array) <= _NEARLY * found.scale))
+        array, nearly = self.values.get(op.operands[place]), found.scale
+        nearly *= max(_NEARLY, _ROUNDINGS * found.unit)
+        return array is None or bool(np.any(np.abs(array) <= nearly))
 
     def _unpromised(self, op: Op) -> bool:
         """Whether a product is of numbers that are not finite, or sums may overflow.
