@@ -9,7 +9,7 @@ import numpy as np
 
 from partir.ir.attributes import CONSTRAINT, integer
 from partir.ir.core import Signature
-from partir.verify.elements.cases import Algebra, Scalar
+from partir.verify.elements.cases import WORK, Algebra, Scalar
 from partir.verify.elements.constants import constant, number
 from partir.verify.elements.elementwise import Elementwise
 from partir.verify.elements.folds import (
@@ -35,9 +35,9 @@ Elements = list[Scalar]
 _SAME = frozenset({"stablehlo.optimization_barrier", CONSTRAINT})
 
 
-def new_ops(turns: bool = False) -> Elementwise:
+def new_ops(turns: bool = False, work: int = WORK) -> Elementwise:
     """What one proof computes with, at a point of its own; see `Algebra`."""
-    ops = Elementwise(Algebra(turns=turns))
+    ops = Elementwise(Algebra(turns=turns, work=work))
     Ordering(ops)
     return ops
 

@@ -17,7 +17,7 @@ from partir.verify.layout import Unreadable
 
 _MOST = 2000  # cases of one formula
 _TURNED = 256  # cases of one that is turned inside out
-_WORK = 1 << 17  # cases that are looked at in all
+WORK = 1 << 18  # cases that are looked at in one attempt
 _SHORT = 32  # so many integers or less are looked at one by one
 Unknown = tuple[int, int]  # an integer: what it is at the random point, and its bits
 Scalar = Any  # a plain formula, `Cases`, or `GARBAGE`
@@ -81,10 +81,12 @@ class Algebra:
     the inner one becomes a polynomial, or small ones are turned inside out.
     """
 
-    def __init__(self, point: Point | None = None, turns: bool = False) -> None:
-        """At a random point."""
+    def __init__(
+        self, point: Point | None = None, turns: bool = False, work: int = WORK
+    ) -> None:
+        """At a random point; with so much work left."""
         self.point, self._turns = point or Point(), turns
-        self.left = _WORK
+        self.left = work
         self.far: set[Plain] = set()  # floats that may be infinite, or nan, for certain
         self.unsigned: dict[Plain, Plain] = {}  # floats, with zeros that have no sign
         self._narrow: dict[int, Unknown] = {}  # integers as wider types have them
@@ -221,7 +223,7 @@ class Algebra:
 
     def tried(self, run: Callable[[], _T]) -> _T | None:
         """What comes out, or None if that takes too large a part of all work."""
-        kept, self.left = self.left, min(self.left, _WORK >> 5)
+        kept, self.left = self.left, min(self.left, WORK >> 5)
         given = self.left
         try:
             return run()

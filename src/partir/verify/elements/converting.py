@@ -17,6 +17,7 @@ from partir.verify.elements.rings import (
     Plain,
     Ring,
     Truths,
+    part_of,
     ring_of,
 )
 from partir.verify.layout import Unreadable
@@ -48,7 +49,7 @@ class Converting:
         if isinstance(old, Complex):
             if isinstance(new, Truths):
                 raise Unreadable("whether a complex number is zero")
-            real = self._made(_part(before), after)
+            real = self._made(part_of(before), after)
             return lambda x: real(x[0])
         if isinstance(new, Truths):
             return self._to_truth(before, old)
@@ -81,9 +82,9 @@ class Converting:
 
     def _to_complex(self, before: str, after: str, old: Ring) -> Run:
         if isinstance(old, Complex):
-            part = self._part(_part(before), _part(after))
+            part = self._part(part_of(before), part_of(after))
             return lambda x: (part(x[0]), part(x[1]))
-        real = self._part(before, _part(after))
+        real = self._part(before, part_of(after))
         return lambda x: (real(x), 0)
 
     def _part(self, before: str, after: str) -> Run:
@@ -158,7 +159,3 @@ class Converting:
             return made
 
         return run
-
-
-def _part(dtype: str) -> str:
-    return dtype[len("complex<") : -1]

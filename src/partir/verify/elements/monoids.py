@@ -24,7 +24,15 @@ from partir.verify.elements.cases import (
 from partir.verify.elements.factors import Products
 from partir.verify.elements.field import MODULUS
 from partir.verify.elements.numbers import Numbers
-from partir.verify.elements.rings import Complex, Floats, Integers, Plain, Ring, Truths
+from partir.verify.elements.rings import (
+    Complex,
+    Floats,
+    Integers,
+    Plain,
+    Ring,
+    Truths,
+    part_of,
+)
 from partir.verify.monoids import WITHOUT_INFINITY
 
 _FEW = 8  # unknowns that decide over a truth
@@ -107,13 +115,18 @@ class Monoids:
             members = [
                 self.algebra.flat(self._unsigned(m, ring), ring) for m in members
             ]
-        run = ring.add
+        run: Callable[..., Plain] = ring.add
         if isinstance(ring, Floats):
             run = lambda *both: self._plain_sum(dtype, both)  # noqa: E731
+        elif isinstance(ring, Complex):
+            run = partial(self._complex_sum, part_of(dtype))
         made = reduce(partial(self.algebra.linear, run, ring), members)
         if flattens or hidden:
             self._hidden[made] = seen | hidden
         return made
+
+    def _complex_sum(self, dtype: str, x: Plain, y: Plain) -> Plain:
+        return tuple(self._plain_sum(dtype, both) for both in zip(x, y, strict=True))
 
     def _unsigned(self, member: Scalar, ring: Ring) -> Scalar:
         """A table in which zeros have no sign: among others they add nothing."""
@@ -138,6 +151,7 @@ class Monoids:
                 found.add(far)
         if not found:
             made = rest % MODULUS
+            self.numbers.note_sum(members, dtype)
             bounds = self.bounds.all_of(members)
             if bounds is not None:
                 self.bounds.note(made, dtype, sum(bounds))

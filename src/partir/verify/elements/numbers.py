@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 import ml_dtypes
@@ -41,6 +42,14 @@ class Numbers:
         made = of_fraction(exact)
         self._known[made] = exact
         return made
+
+    def note_sum(self, members: Sequence[int], dtype: str) -> None:
+        """Remember the sum of known numbers, if the type has it."""
+        known = [self._known.get(member) for member in members]
+        if None not in known:
+            exact = sum((one for one in known if one is not None), Fraction(0))
+            if self.rounded(exact, dtype) == exact:
+                self.formula(exact)
 
     def number(self, formula: int) -> float | Fraction | None:
         """The number that a formula is; None if that is not known."""

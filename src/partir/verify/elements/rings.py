@@ -147,6 +147,11 @@ class Truths(Integers):
 Ring = Floats | Complex | Integers
 
 
+def part_of(dtype: str) -> str:
+    """The type of a complex number's parts."""
+    return dtype[len("complex<") : -1]
+
+
 @lru_cache(maxsize=64)
 def ring_of(dtype: str) -> Ring:
     """What elements of a type are."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ from partir.ir.core import Op, Program, Region
 from partir.ir.types import TensorType
 from partir.mesh import Mesh
 from partir.verify.elements.alone import Elements, new_ops
-from partir.verify.elements.cases import GARBAGE
+from partir.verify.elements.cases import GARBAGE, WORK
 from partir.verify.elements.elementwise import Elementwise
 from partir.verify.elements.lockstep import Lockstep, OnDevices
 from partir.verify.elements.rings import Truths, ring_of
@@ -26,6 +25,7 @@ from partir.verify.tiles import rows_of_tiles, tile_shape
 
 MOST = 1 << 17  # elements of both programs, on all devices
 Tiling = Sequence[Sequence[str]]
+_ATTEMPTS = 2  # so many times the work of one
 Found = frozenset[int]  # results, by number
 
 
@@ -49,24 +49,42 @@ def written_out(
     What can't be written out, or is too large, is not among them. There are two forms
     of tables in tables; some programs are found equal in one, some in the other.
     """
-    found: Found = frozenset()
     if _elements(source) + mesh.size * _elements(local) > most:
-        return found
-    for turns in (False, True):
-        run = partial(_equal, source, local, mesh, tilings, most, turns)
-        left = [number for number in results if number not in found]
-        found |= _found(run, left) if left else found
-    return found
+        return frozenset()
+    attempts = _Attempts(source, local, mesh, tilings, most)
+    found = attempts.equal(results, turns=False)
+    left = [number for number in results if number not in found]
+    return found | attempts.equal(left, turns=True)
 
 
-def _found(run: Callable[[Sequence[int]], Found], results: Sequence[int]) -> Found:
-    """Results that are found equal; if all together are not, each by itself."""
-    try:
-        return run(results)
-    except (Unreadable, RecursionError, *SLIPS):
-        if len(results) == 1:
+class _Attempts:
+    """Comparisons of two programs, which share what work may be done."""
+
+    def __init__(
+        self,
+        source: Program,
+        local: Program,
+        mesh: Mesh,
+        tilings: ProgramTilings,
+        most: int,
+    ) -> None:
+        self._of = (source, local, mesh, tilings, most)
+        self._left = _ATTEMPTS * WORK
+
+    def equal(self, results: Sequence[int], turns: bool) -> Found:
+        """Results that are found equal; if all together are not, each by itself."""
+        if not results or self._left <= 0:
             return frozenset()
-    return frozenset().union(*(_found(run, [number]) for number in results))
+        work = min(self._left, WORK)
+        ops = new_ops(turns, work)
+        try:
+            return _equal(ops, *self._of, results)
+        except (Unreadable, RecursionError, *SLIPS):
+            if len(results) == 1:
+                return frozenset()
+        finally:
+            self._left -= work - ops.algebra.left
+        return frozenset().union(*(self.equal([n], turns) for n in results))
 
 
 def _elements(program: Program) -> int:
@@ -77,16 +95,15 @@ def _elements(program: Program) -> int:
 
 
 def _equal(
+    ops: Elementwise,
     source: Program,
     local: Program,
     mesh: Mesh,
     tilings: ProgramTilings,
     most: int,
-    turns: bool,
     results: Sequence[int],
 ) -> Found:
     names, sizes = mesh.names, tuple(mesh.axes.values())
-    ops = new_ops(turns)
     wanted = Lockstep(ops, source, (), (), most)
     for number, value in enumerate(source.body.arguments):
         wanted.env[value] = [_argument(ops, source.types[value], number, most)]
