@@ -325,7 +325,7 @@ class _Combining:
         self.select = ops.select(self.dtype)
         self.nothing = None
         if self.monoid is not None:
-            self.nothing = ops.monoids.start(self.monoid, self.dtype, self.ring)
+            self.nothing = ops.monoids.neutral(self.monoid, self.dtype, self.ring)
 
     def put(
         self,

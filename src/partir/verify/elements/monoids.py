@@ -317,6 +317,13 @@ class Monoids:
             return self.numbers.special[_FAR[monoid]]
         return None
 
+    def neutral(self, monoid: str, dtype: str, ring: Ring) -> Plain | None:
+        """The same, or the end of a type without infinities."""
+        end = WITHOUT_INFINITY.get(dtype)
+        if end is None or monoid not in _FAR:
+            return self.start(monoid, dtype, ring)
+        return self.numbers.formula(Fraction(-end if monoid == "max" else end))
+
     def in_order(
         self,
         key: tuple[Any, Any],

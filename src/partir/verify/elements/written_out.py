@@ -75,7 +75,7 @@ class _Attempts:
         """Results that are found equal; if all together are not, each by itself."""
         if not results or self._left <= 0:
             return frozenset()
-        work = min(self._left, WORK)
+        work = min(self._left, WORK >> 2 if turns else WORK)
         ops = new_ops(turns, work)
         try:
             return _equal(ops, *self._of, results)
