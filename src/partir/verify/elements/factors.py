@@ -23,6 +23,7 @@ class Products:
         """Of its formulas."""
         self.algebra, self.numbers, self.bounds = algebra, numbers, bounds
         self._scaled: dict[tuple[str, Plain], tuple[Plain, Plain]] = {}
+        self._split_up: dict[tuple[int, Plain], tuple[int, Plain]] = {}
         self._members: dict[tuple[str, Plain], list[Plain]] = {}
 
     def times(self, dtype: str, ring: Ring) -> Callable[[Plain, Plain], Plain]:
@@ -112,6 +113,19 @@ class Products:
         for number in numbers:
             made = self._by(dtype, ring, number, made)
         return made
+
+    def of_integers(self, ring: Integers, x: Plain, y: Plain) -> Plain:
+        """A product whose known factor wraps round by itself, in whatever order."""
+        (by, one), (more, other) = self._split(ring, x), self._split(ring, y)
+        inner, known = ring.mul(one, other), ring.number(by * more)
+        made = ring.mul(known, inner)
+        if inner[0] and known[1]:
+            self._split_up[ring.bits, made] = (known[1], inner)
+        return made
+
+    def _split(self, ring: Integers, x: Plain) -> tuple[int, Plain]:
+        """A known factor, and what is multiplied by it."""
+        return self._split_up.get((ring.bits, x), (1, x)) if x[0] else (x[1], ring.one)
 
     def folded(self, dtype: str, factors: Sequence[Plain]) -> Plain:
         """A reduction of complex numbers by what it multiplies, in no order.

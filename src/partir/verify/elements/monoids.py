@@ -73,7 +73,8 @@ class Monoids:
             flat = [self.algebra.flat(member, ring) for member in members]
             return GARBAGE if GARBAGE in flat else self.products.folded(dtype, flat)
         if monoid == "product" and isinstance(ring, Integers):
-            return reduce(partial(self.algebra.linear, ring.mul, ring), members)
+            run = partial(self.products.of_integers, ring)
+            return reduce(partial(self.algebra.linear, run, ring), members)
         if isinstance(ring, Truths) and monoid != "xor":
             return self._truth(monoid, ring, members)
         carried = self.carried(monoid, dtype, members) if self.carried else None
