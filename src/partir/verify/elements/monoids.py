@@ -221,7 +221,7 @@ class Monoids:
         else:
             both = [self.algebra.flat(one, ring) for one in (*tables, *plain)]
             made = self._plain(monoid, dtype, ring, both)
-        if tables and made is not GARBAGE:
+        if tables and made is not GARBAGE and made not in tables:
             self._tables[monoid, dtype, made] = (*tables, *plain)
         return made
 
