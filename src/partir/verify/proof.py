@@ -33,6 +33,7 @@ from partir.verify.blame import (
     layout_text,
     part_of,
 )
+from partir.verify.bundles import unbundled
 from partir.verify.classes import Classes
 from partir.verify.elements.written_out import ProgramTilings, written_out
 from partir.verify.excerpt import excerpt
@@ -165,7 +166,7 @@ def _held_against(
     begin: float,
 ) -> Proof:
     source, wanted, (in_tilings, out_tilings) = held.program, held.machine, tilings
-    sizes = tuple(mesh.axes.values())
+    sizes, local = tuple(mesh.axes.values()), unbundled(local)
     machine = Machine(held.classes, local, mesh.names, sizes, loops=wanted.loops)
     _check_counts(source, local)
     for value, number, tiling in zip(
