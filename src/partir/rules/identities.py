@@ -249,6 +249,12 @@ EQUAL = _identity(
     "gather x = gather x",
     "moves of equal values with the same axes and dimensions",
 )
+TOGETHER = _identity(
+    "together",
+    "move [x, y] = [move x, move y]",
+    "any type, values side by side along another dimension than moves are along; sums "
+    "of each element by itself",
+)
 WAITING = _identity(
     "waiting", "x after y = x", "a barrier; it delays a move and changes no number"
 )

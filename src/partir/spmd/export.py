@@ -32,8 +32,10 @@ from partir.rules.local import (
 from partir.rules.monoids import nothing, reducer
 from partir.rules.nest import Nest
 from partir.rules.slices import window_of_whole
+from partir.spmd.bundles import bundled, flat, moved_shape, unbundled, unflat
 from partir.spmd.emit import TextEmitter
 from partir.spmd.export_policy import PLAIN, ExportPolicy
+from partir.spmd.joint_moves import runs_of
 from partir.spmd.opaque_functions import MakeText
 from partir.spmd.outer_tiles import is_inner, joined, parted
 from partir.spmd.padding import cut_tiles, pad_tiles
@@ -109,8 +111,11 @@ class _Exporter(TextEmitter):
     # Ops
 
     def block_ops(self, block: Block) -> None:
-        for op in block.ops:
-            if isinstance(op, Compute):
+        for run in runs_of(block.ops):
+            op = run[0]
+            if len(run) > 1:
+                self.together([one for one in run if isinstance(one, Collective)])
+            elif isinstance(op, Compute):
                 self.compute(op)
             elif isinstance(op, Collective):
                 self.collective(op)
@@ -236,18 +241,54 @@ class _Exporter(TextEmitter):
 
     # Collectives
 
-    def collective(self, op: Collective) -> None:
+    def together(self, ops: Sequence[Collective]) -> None:
+        """Several collectives of one kind as one, on values side by side."""
+        first, parts = ops[0], self._parts(ops[0])
+        self._place(first)
+        operands = [self._tied(first, ops), *(self.env[op.operand] for op in ops[1:])]
+        rows = [
+            flat(self, op, carried(self, operand, op.monoid), parts)
+            for op, operand in zip(ops, operands, strict=True)
+        ]
+        bundle = bundled(self, rows)
+        shape = moved_shape(first.kind, bundle.type.shape, math.prod(parts))
+        type_ = bundle.type.with_shape(shape)
+        made = self._emitted(first._replace(dim=0), bundle, type_)
+        for op, part in zip(ops, unbundled(self, made, rows), strict=True):
+            type_ = self.program.types[op.result]
+            shapes = self.program.types[op.operand].shape, type_.shape
+            part = unflat(self, op, part, shapes, parts)
+            self.env[op.result] = restored(self, part, type_.dtype, op.monoid)
+
+    def _place(self, op: Collective) -> None:
         producer = op.cause.producer
         if op.cause.consumer is not None:
             producer = op.cause.consumer
         ops = self.program.program.ops
         self.at(ops[producer].location if producer is not None else Location())
-        operand, type_ = self.env[op.operand], self.program.types[op.result]
+
+    def _tied(self, op: Collective, ops: Sequence[Collective]) -> Ssa:
+        """What a collective reads, behind a barrier if it waits, and others with it."""
+        operand = self.env[op.operand]
         if op.after >= 0:
             both = (operand, self.env[op.after])
             operand, waited = self.op(_BARRIER, both, [ssa.type for ssa in both])
             if self.policy.reads_through:
-                self._waited[op.result] = op.after, waited
+                self._waited.update({one.result: (op.after, waited) for one in ops})
+        return operand
+
+    def collective(self, op: Collective) -> None:
+        self._place(op)
+        operand, type_ = self._tied(op, [op]), self.program.types[op.result]
+        if op.kind != SLICE:
+            operand = carried(self, operand, op.monoid)
+        made = self._emitted(op, operand, tensor(type_.shape, operand.type.dtype))
+        made = restored(self, made, type_.dtype, op.monoid)
+        if op.kind == "reduce_scatter" and self._loops and self.policy.holds_scatters:
+            (made,) = self.op(_BARRIER, (made,), (made.type,))
+        self.env[op.result] = made
+
+    def _emitted(self, op: Collective, operand: Ssa, type_: TensorType) -> Ssa:
         emit = {
             SLICE: self._all_slice,
             "all_gather": self._all_gather,
@@ -257,13 +298,7 @@ class _Exporter(TextEmitter):
             "collective_permute": self._permute,
             EXCHANGE: self._exchange,
         }[op.kind]
-        if op.kind != SLICE:
-            operand = carried(self, operand, op.monoid)
-        made = emit(op, operand, tensor(type_.shape, operand.type.dtype))
-        made = restored(self, made, type_.dtype, op.monoid)
-        if op.kind == "reduce_scatter" and self._loops and self.policy.holds_scatters:
-            (made,) = self.op(_BARRIER, (made,), (made.type,))
-        self.env[op.result] = made
+        return emit(op, operand, type_)
 
     def _all_slice(self, op: Collective, operand: Ssa, type_: TensorType) -> Ssa:
         if op.window is not None:

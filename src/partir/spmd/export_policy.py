@@ -61,6 +61,8 @@ class ExportPolicy:
         halves_rows: whether such a product of matrices sums over two halves of its
             rows. XLA on CPUs puts operands in order for its quick kernels only if they
             have more than two dimensions.
+        moves_together: whether small values that go to other devices by one kind of
+            collective go together, in one.
 
     Example:
         >>> ExportPolicy(name="mine", ties_first=False).as_data()["ties_first"]
@@ -87,6 +89,7 @@ class ExportPolicy:
     minds_memory: bool = False
     turns_products: bool = False
     halves_rows: bool = False
+    moves_together: bool = False
 
     def __post_init__(self) -> None:
         """Check every answer."""
@@ -128,6 +131,7 @@ XLA_CPU = ExportPolicy(
     minds_memory=True,
     turns_products=True,
     halves_rows=True,
+    moves_together=True,
 )
 # An MLP with ZeRO-2 takes 1313 MiB if updates are gathered, 1153 if parameters are.
 # A scanned transformer with ZeRO-2 takes 1361 MiB of temporaries if an iteration of its

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from partir.rules.identities import WAITING, cites
 from partir.spmd.export_policy import ExportPolicy
 from partir.spmd.gathered_results import gather_results
+from partir.spmd.joint_moves import move_together
 from partir.spmd.loop_sums import sum_inside_loops
 from partir.spmd.major_scatters import order_before_sums, scatter_major_dimensions
 from partir.spmd.program import Collective, SpmdOp, SpmdProgram
@@ -52,6 +53,7 @@ PREPARATIONS: tuple[tuple[str, bool, Pass], ...] = (
     ("gathers_results", True, gather_results),
     ("ties_in_loops", True, tie_gathers_in_loops),
     ("sums_in_loops", True, sum_inside_loops),
+    ("moves_together", True, move_together),
     ("turns_products", True, turn_products),
     ("halves_rows", True, halve_rows),
 )

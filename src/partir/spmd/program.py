@@ -83,6 +83,7 @@ class Collective(NamedTuple):
     monoid: str = ""
     after: int = -1  # a value that must be there first; none if negative
     window: Window | None = None
+    joint: int = -1  # the first of those that are done as one with it
 
     @property
     def operands(self) -> tuple[int, ...]:

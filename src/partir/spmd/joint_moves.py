@@ -1,0 +1,186 @@
+"""Small values that go to other devices together, in one collective.
+
+A collective costs a meeting of all its devices, whatever it carries. XLA on CPUs
+combines sums, but its devices meet for each of them all the same; gathers and scatters
+it leaves alone. So small ones of one kind are done as one: sums and scatters wait for
+each other until the first of them is read, gathers are done as soon as the first of
+them is needed. How much waits, or comes early, is limited.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+from partir.ir.types import TensorType
+from partir.rules.identities import TOGETHER, cites
+from partir.rules.traits import Role, role_of
+from partir.spmd.program import Collective, Compute, SpmdOp, SpmdProgram
+from partir.spmd.sweep import Sweep, collectives_of, reads_of
+
+SMALL = 1 << 18  # bytes of a value, where copying it costs as much as a meeting
+BUNDLE = 1 << 20  # bytes that are sent together
+_KINDS = frozenset({"all_reduce", "reduce_scatter", "all_gather"})
+Key = tuple[object, ...]
+
+
+def runs_of(ops: Iterable[SpmdOp]) -> Iterator[list[SpmdOp]]:
+    """Ops in their order, those that are done as one in one list."""
+    for joint, group in groupby(ops, _joint):
+        if joint < 0:
+            yield from ([op] for op in group)
+        else:
+            yield list(group)
+
+
+def _joint(op: SpmdOp) -> int:
+    return op.joint if type(op) is Collective else -1
+
+
+@cites(TOGETHER)
+def move_together(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
+    """Put small collectives of a kind next to each other, and number them as one.
+
+    rewrite:
+        %1 = all_reduce {B} %x ; … ; %2 = all_reduce {B} %y ; f %1
+        ->
+        … ; %1 = all_reduce {B} %x with %2 = all_reduce {B} %y ; f %1
+    """
+    keys = [_key(sweep.types, op) for op in collectives_of(ops)]
+    some = [key for key in keys if key is not None]
+    if len(set(some)) == len(some):
+        return ops
+    return _Together(sweep, ops).run()
+
+
+def may_join(program: SpmdProgram) -> bool:
+    """Whether there are small collectives of one kind, which may be done as one."""
+    seen = set[Key]()
+    for op, _ in program.walk():
+        key = _key(program.types, op) if type(op) is Collective else None
+        if key in seen:
+            return True
+        if key is not None:
+            seen.add(key)
+    return False
+
+
+def _key(types: Sequence[TensorType], op: Collective) -> Key | None:
+    """Equal for collectives that can be done as one; None if it is to stay alone."""
+    if op.kind not in _KINDS or not 0 < _bytes(types, op) <= SMALL:
+        return None
+    return op.kind, op.axes, op.monoid, types[op.operand].dtype
+
+
+def _bytes(types: Sequence[TensorType], op: Collective) -> int:
+    return max(types[op.operand].bytes, types[op.result].bytes)
+
+
+class _Together:
+    """The ops of a block, written anew."""
+
+    def __init__(self, sweep: Sweep, ops: Sequence[SpmdOp]) -> None:
+        self.types, self.ops = sweep.types, ops
+        self.made: list[SpmdOp] = []
+        self.waiting: dict[Key, list[Collective]] = {}
+        self.behind: list[SpmdOp] = []  # ops that read what is waiting
+        self.needs: dict[int, set[Key]] = {}  # what a value waits for
+        self.early: set[int] = set()  # results that were sent before their place
+        self.missing = {value for op in ops for value in op.results}
+        self.keys = [self._key(op) for op in ops]
+        self.later: dict[Key, list[int]] = {}
+        for place, key in enumerate(self.keys):
+            if key is not None:
+                self.later.setdefault(key, []).append(place)
+
+    def run(self) -> Sequence[SpmdOp]:
+        for place, op in enumerate(self.ops):
+            if not self.early.isdisjoint(op.results):
+                continue
+            needs = self._needs(op)
+            if needs and _waits(op):
+                self.behind.append(op)
+                self.needs.update(dict.fromkeys(op.results, needs))
+                continue
+            for key in sorted(needs, key=str):
+                self._send(key, place)
+            if self.early.isdisjoint(op.results):  # else it was sent with these
+                self._meet(op, place)
+        for key in list(self.waiting):
+            self._send(key, len(self.ops))
+        return self.made if any(_joint(op) >= 0 for op in self.made) else self.ops
+
+    def _key(self, op: SpmdOp) -> Key | None:
+        return _key(self.types, op) if isinstance(op, Collective) else None
+
+    def _needs(self, op: SpmdOp) -> set[Key]:
+        return set[Key]().union(*[self.needs.get(v, ()) for v in reads_of(op)])
+
+    def _add(self, op: SpmdOp) -> None:
+        self.made.append(op)
+        self.missing.difference_update(op.results)
+        for value in op.results:
+            self.needs.pop(value, None)
+
+    def _meet(self, op: SpmdOp, place: int) -> None:
+        """Let an op wait for others of its kind, if it is one that does."""
+        key = self.keys[place]
+        if key is None or not isinstance(op, Collective):
+            self._add(op)
+            return
+        if self._size(self.waiting.get(key, ())) + _bytes(self.types, op) > BUNDLE:
+            self._send(key, place)
+        self.waiting.setdefault(key, []).append(op)
+        self.needs[op.result] = {key}
+
+    def _size(self, held: Sequence[Collective]) -> int:
+        return sum(_bytes(self.types, op) for op in held)
+
+    def _send(self, key: Key, place: int) -> None:
+        """Do what is waiting, then what waited for that and for nothing else."""
+        group = self.waiting.pop(key, [])
+        if not group:
+            return
+        after = next((op.after for op in group if op.after >= 0), -1)
+        group += self._next(key, group, place)
+        joint = group[0].result if len(group) > 1 else -1
+        for one in group:
+            self._add(one._replace(joint=joint, after=after))
+        left: list[SpmdOp] = []
+        for op in self.behind:
+            needs = self._needs(op)
+            if needs:
+                left.append(op)
+                self.needs.update(dict.fromkeys(op.results, needs))
+            else:
+                self._add(op)
+        self.behind = left
+
+    def _next(
+        self, key: Key, group: Sequence[Collective], place: int
+    ) -> list[Collective]:
+        """Those further down of what is there, until something comes again."""
+        size, seen = self._size(group), {op.operand for op in group}
+        found: list[Collective] = []
+        places = self.later[key]
+        for number in places[bisect_left(places, place) :]:
+            op = self.ops[number]
+            if not isinstance(op, Collective) or op.result in self.early:
+                continue
+            if op.operand in self.missing:
+                continue
+            size += _bytes(self.types, op)
+            if op.operand in seen or size > BUNDLE:
+                break
+            seen.add(op.operand)
+            self.early.add(op.result)
+            found.append(op)
+        return found
+
+
+def _waits(op: SpmdOp) -> bool:
+    """Whether an op may come later: those that read and write much keep their order."""
+    if not isinstance(op, Compute):
+        return False
+    return role_of(op.nest) not in (Role.OPAQUE, Role.UPDATE)

@@ -1,0 +1,190 @@
+"""Small values go to other devices together, in one collective."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from jax import Array
+
+import partir
+from partir.spmd import joint_moves
+from partir.spmd.export import stablehlo_text
+from partir.spmd.export_policy import PLAIN, XLA_CPU
+from partir.spmd.joint_moves import may_join, move_together, runs_of
+from partir.spmd.prepare import prepared
+from partir.spmd.program import Block, Collective
+from partir.spmd.sweep import collectives_of, reads_of, run_pass
+
+pytestmark = pytest.mark.usefixtures("x64")
+
+B4 = {"B": 4}
+SIZES = (8, 4, 8, 12)
+KINDS = ("all_reduce", "reduce_scatter", "all_gather")
+
+
+def weights(layers: int = 3) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    pairs = list(pairwise(SIZES))
+    return {
+        f"{kind}{n}": rng.random((a, b) if kind == "w" else (b,))
+        for n, (a, b) in enumerate(pairs[:layers])
+        for kind in "wb"
+    }
+
+
+def loss(params: dict[str, Array], x: Array) -> Array:
+    for n in range(len(params) // 2):
+        x = jnp.tanh(x @ params[f"w{n}"] + params[f"b{n}"])
+    return jnp.mean(x**2)
+
+
+def step(params: dict[str, Array], x: Array) -> Any:
+    value, grads = jax.value_and_grad(loss)(params, x)
+    return jax.tree.map(lambda p, g: p - 0.1 * g, params, grads), value
+
+
+X = np.arange(64.0).reshape(8, 8) / 64
+BP = partir.ManualPartition({"x": 0}, axis="B", name="BP")
+Z2 = partir.ManualPartition({}, outputs={"out/0/w*": partir.REPLICATED}, axis="B")
+ZERO = partir.ManualPartition({"params/w*": 0}, axis="B", name="Z3")
+
+
+def done(*tactics: Any, layers: int = 3) -> Any:
+    return partir.partition(step, B4, [BP, *tactics], args=(weights(layers), X))
+
+
+def counts(text: str) -> dict[str, int]:
+    return {kind: text.count(f'"stablehlo.{kind}"') for kind in KINDS}
+
+
+def apart() -> Any:
+    return replace(XLA_CPU, name="", moves_together=False)
+
+
+@pytest.mark.identity("together")
+@pytest.mark.parametrize(
+    ("tactics", "before", "after"),
+    [((), (7, 0, 0), (1, 0, 0)), ((ZERO,), (4, 3, 5), (1, 1, 2))],
+)
+def test_small_values_are_sent_together(
+    tactics: Any, before: tuple[int, ...], after: tuple[int, ...]
+) -> None:
+    made = done(*tactics)
+    for policy, wanted in ((apart(), before), (XLA_CPU, after)):
+        text = stablehlo_text(made.spmd, policy)
+        assert tuple(counts(text).values()) == wanted
+        assert not made.verify(text).not_proved
+    assert prepared(made.spmd, XLA_CPU).bytes_communicated == made.bytes_communicated
+    got, want = made.compile()(weights(), X), jax.jit(step)(weights(), X)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), got, want)
+
+
+def test_other_compilers_get_each_by_itself() -> None:
+    text = stablehlo_text(done().spmd, PLAIN)
+    assert (counts(text)["all_reduce"], "concatenate" in text) == (7, False)
+
+
+def test_large_values_are_sent_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joint_moves, "SMALL", 12 * 8)  # a bias, in bytes
+    text = stablehlo_text(done().spmd, XLA_CPU)
+    assert counts(text)["all_reduce"] == 1 + 3
+
+
+def test_no_more_than_so_much_is_sent_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(joint_moves, "BUNDLE", 8 * 12 * 8)
+    spmd = prepared(done().spmd, XLA_CPU)
+    sizes = [
+        sum(spmd.types[op.operand].bytes for op in collectives_of(run))
+        for run in runs_of(spmd.body.ops)
+    ]
+    assert max(sizes) <= 8 * 12 * 8
+    assert sum(size > 0 for size in sizes) == 3
+
+
+def test_where_values_begin_is_hidden_so_that_kernels_of_layers_are_one() -> None:
+    text = stablehlo_text(done().spmd, XLA_CPU)
+    (held,) = re.findall(r'(%\w+):7 = "stablehlo.optimization_barrier"', text)
+    starts = re.findall(r'"stablehlo.dynamic_slice"\(%\w+, (%\w+#\d)', text)
+    assert starts == [f"{held}#{number}" for number in range(7)]
+
+
+def test_gathers_wait_for_what_the_first_of_them_is_needed_with() -> None:
+    spmd = prepared(done(ZERO).spmd, XLA_CPU)
+    gathers = [op for op in collectives_of(spmd.body.ops) if op.kind == "all_gather"]
+    numbers = {
+        op.joint: {one.after for one in gathers if one.joint == op.joint}
+        for op in gathers
+    }
+    assert [len(afters) for afters in numbers.values()] == [1] * len(numbers)
+
+
+def test_a_program_with_one_of_a_kind_stays_as_it_is() -> None:
+    def one(x: Array) -> Array:
+        return jnp.sum(x)
+
+    spmd = partir.partition(one, B4, [BP], args=(X,)).spmd
+    assert run_pass(spmd, move_together) is spmd
+    assert not may_join(spmd)
+    assert may_join(done().spmd)
+
+
+def test_maxima_and_sums_of_several_types_are_kept_apart() -> None:
+    def mixed(x: Array, n: Array) -> Any:
+        return x.sum(0), (x**2).sum(0), x.max(0), (-x).max(0), n.sum(0), (n * n).sum(0)
+
+    x, n = X.copy(), np.arange(16, dtype=np.int32).reshape(8, 2)
+    x[3, 2] = np.nan
+    batch = partir.ManualPartition({"x": 0, "n": 0}, axis="B")
+    made = partir.partition(mixed, B4, [batch], args=(x, n))
+    text = stablehlo_text(made.spmd, XLA_CPU)
+    assert counts(text)["all_reduce"] == 3
+    assert not made.verify(text).not_proved
+    for got, want in zip(made.compile()(x, n), jax.jit(mixed)(x, n), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+# Properties
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    zero=st.booleans(),
+    layers=st.integers(1, 3),
+    small=st.sampled_from([1, 64, 512, 1 << 18]),
+    bundle=st.sampled_from([1, 600, 1 << 20]),
+)
+def test_ops_are_the_same_and_in_an_order_that_can_be_run(
+    zero: bool, layers: int, small: int, bundle: int
+) -> None:
+    spmd = done(*[ZERO] * zero, layers=layers).spmd
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(joint_moves, "SMALL", small)
+        patch.setattr(joint_moves, "BUNDLE", bundle)
+        made = run_pass(spmd, move_together)
+    plain = [_alone(op) for op in made.body.ops]
+    assert sorted(plain, key=str) == sorted(map(_alone, spmd.body.ops), key=str)
+    assert_in_order(made.body)
+    for run in runs_of(made.body.ops):
+        keys = {(op.kind, op.axes, op.monoid) for op in collectives_of(run)}
+        assert len(keys) <= 1
+
+
+def _alone(op: Any) -> Any:
+    return op._replace(joint=-1, after=-1) if isinstance(op, Collective) else op
+
+
+def assert_in_order(block: Block) -> None:
+    there = set(block.arguments)
+    for run in runs_of(block.ops):
+        for op in run:  # those of one run are done at once: none reads another's
+            assert there.issuperset(reads_of(op))
+        there.update(value for op in run for value in op.results)
+    assert there.issuperset(block.results)
