@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 
 import jax
 import pytest
 
 import partir
+from benchmarks.compiled_text import CompiledText
 from benchmarks.models import schedules, transformer
+from partir.spmd import export_policy
 from tests.e2e.compare import MESH
 
 CONFIG = transformer.Config(
@@ -42,8 +45,11 @@ def test_operands_are_counted() -> None:
     assert operand_counts(hlo) == {"all_reduce": 3, "all_gather": 1}
 
 
-@pytest.mark.parametrize("name", ["BP", "BP+MP", "BP+MP+Z2", "BP+MP+Z3"])
-def test_nothing_is_added(name: str) -> None:
+SCHEDULES = ["BP", "BP+MP", "BP+MP+Z2", "BP+MP+Z3"]
+
+
+def compiled(name: str) -> tuple[partir.Partitioned, str]:
+    """A step under a schedule, and what XLA makes of it."""
     args, _ = transformer.example_args(CONFIG)
     partitioned = partir.partition(
         transformer.train_step,
@@ -53,14 +59,31 @@ def test_nothing_is_added(name: str) -> None:
         donate_argnums=(0, 1),
     )
     lowered = partitioned.compile().lower_abstract()
-    compiled = lowered.compile({"xla_backend_optimization_level": 0})
-    found = operand_counts(compiled.as_text())
-    listed = Counter(partitioned.collectives)
+    made = lowered.compile({"xla_backend_optimization_level": 0})
+    return partitioned, made.as_text()
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_nothing_is_added(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    apart = replace(export_policy.XLA_CPU, name="", moves_together=False)
+    monkeypatch.setitem(export_policy._PLATFORMS, "cpu", apart)
+    partitioned, text = compiled(name)
+    found, listed = operand_counts(text), Counter(partitioned.collectives)
     assert found - listed == Counter(), "collectives that are not listed"
     missing = listed - found
     # XLA may see that a weight gathered forward and backward is the same.
     assert set(missing) <= {"all_gather"}
     assert missing["all_gather"] < listed["all_gather"] or not missing
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_what_is_sent_together_is_what_is_listed(name: str) -> None:
+    """There are fewer collectives, which send as many bytes."""
+    partitioned, text = compiled(name)
+    found, listed = operand_counts(text), Counter(partitioned.collectives)
+    assert found - listed == Counter(), "collectives that are not listed"
+    assert set(found) == {kind for kind, count in listed.items() if count}
+    assert CompiledText(text).bytes_sent == partitioned.bytes_communicated
 
 
 def test_nothing_is_moved_on_the_way_in_or_out() -> None:
