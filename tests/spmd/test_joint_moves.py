@@ -18,7 +18,7 @@ import partir
 from partir.spmd import joint_moves
 from partir.spmd.export import stablehlo_text
 from partir.spmd.export_policy import PLAIN, XLA_CPU
-from partir.spmd.joint_moves import may_join, move_together, runs_of
+from partir.spmd.joint_moves import keeps_barriers, move_together, runs_of
 from partir.spmd.prepare import prepared
 from partir.spmd.program import Block, Collective
 from partir.spmd.sweep import collectives_of, reads_of, run_pass
@@ -99,7 +99,7 @@ def test_large_values_are_sent_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_no_more_than_so_much_is_sent_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joint_moves, "BUNDLE", 8 * 12 * 8)
+    monkeypatch.setattr(joint_moves, "LITTLE", 8 * 12 * 8)
     spmd = prepared(done().spmd, XLA_CPU)
     sizes = [
         sum(spmd.types[op.operand].bytes for op in collectives_of(run))
@@ -132,8 +132,18 @@ def test_a_program_with_one_of_a_kind_stays_as_it_is() -> None:
 
     spmd = partir.partition(one, B4, [BP], args=(X,)).spmd
     assert run_pass(spmd, move_together) is spmd
-    assert not may_join(spmd)
-    assert may_join(done().spmd)
+    assert not keeps_barriers(spmd)
+
+
+def test_barriers_are_kept_for_joint_moves_unless_the_author_wrote_some() -> None:
+    assert keeps_barriers(done().spmd)
+
+    def again(params: dict[str, Array], x: Array) -> Any:
+        return jax.grad(jax.checkpoint(loss))(params, x)
+
+    written = partir.partition(again, B4, [BP], args=(weights(), X)).spmd
+    assert written.collectives["all_reduce"] > 1
+    assert not keeps_barriers(written)
 
 
 def test_maxima_and_sums_of_several_types_are_kept_apart() -> None:
@@ -167,7 +177,7 @@ def test_ops_are_the_same_and_in_an_order_that_can_be_run(
     spmd = done(*[ZERO] * zero, layers=layers).spmd
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(joint_moves, "SMALL", small)
-        patch.setattr(joint_moves, "BUNDLE", bundle)
+        patch.setattr(joint_moves, "LITTLE", bundle)
         made = run_pass(spmd, move_together)
     plain = [_alone(op) for op in made.body.ops]
     assert sorted(plain, key=str) == sorted(map(_alone, spmd.body.ops), key=str)

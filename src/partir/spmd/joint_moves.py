@@ -16,11 +16,13 @@ from itertools import groupby
 from partir.ir.types import TensorType
 from partir.rules.identities import TOGETHER, cites
 from partir.rules.traits import Role, role_of
-from partir.spmd.program import Collective, Compute, SpmdOp, SpmdProgram
+from partir.spmd.lifetimes import Lifetimes
+from partir.spmd.program import Collective, Compute, Control, SpmdOp, SpmdProgram
 from partir.spmd.sweep import Sweep, collectives_of, reads_of
 
-SMALL = 1 << 18  # bytes of a value, where copying it costs as much as a meeting
-BUNDLE = 1 << 20  # bytes that are sent together
+SMALL = 1 << 17  # bytes of a value; copying twice as much costs as much as a meeting
+LITTLE, MUCH = 1 << 16, 1 << 20  # bytes that are sent together at any rate, and at most
+_SHARE = 32  # of what is in memory: this part of it is sent together
 _KINDS = frozenset({"all_reduce", "reduce_scatter", "all_gather"})
 Key = tuple[object, ...]
 
@@ -54,16 +56,19 @@ def move_together(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
     return _Together(sweep, ops).run()
 
 
-def may_join(program: SpmdProgram) -> bool:
-    """Whether there are small collectives of one kind, which may be done as one."""
-    seen = set[Key]()
+def keeps_barriers(program: SpmdProgram) -> bool:
+    """Whether barriers are to be kept, so that a joint move's parts are read alike.
+
+    That is worth less than what the author's own barriers may cost, if there are any.
+    """
+    seen, joins = set[Key](), False
     for op, _ in program.walk():
-        key = _key(program.types, op) if type(op) is Collective else None
-        if key in seen:
-            return True
-        if key is not None:
-            seen.add(key)
-    return False
+        if isinstance(op, Control) and not op.blocks:
+            return False
+        key = _key(program.types, op) if isinstance(op, Collective) else None
+        joins = joins or key in seen
+        seen |= {key} if key is not None else set()
+    return joins
 
 
 def _key(types: Sequence[TensorType], op: Collective) -> Key | None:
@@ -77,11 +82,18 @@ def _bytes(types: Sequence[TensorType], op: Collective) -> int:
     return max(types[op.operand].bytes, types[op.result].bytes)
 
 
+def _limit(sweep: Sweep) -> int:
+    """How many bytes go together: what waits, and what comes early, is in memory."""
+    whole = Sweep(sweep.program)
+    peak = Lifetimes(whole, sweep.program.body.ops).peak
+    return max(LITTLE, min(MUCH, peak // _SHARE))
+
+
 class _Together:
     """The ops of a block, written anew."""
 
     def __init__(self, sweep: Sweep, ops: Sequence[SpmdOp]) -> None:
-        self.types, self.ops = sweep.types, ops
+        self.types, self.ops, self.limit = sweep.types, ops, _limit(sweep)
         self.made: list[SpmdOp] = []
         self.waiting: dict[Key, list[Collective]] = {}
         self.behind: list[SpmdOp] = []  # ops that read what is waiting
@@ -129,7 +141,7 @@ class _Together:
         if key is None or not isinstance(op, Collective):
             self._add(op)
             return
-        if self._size(self.waiting.get(key, ())) + _bytes(self.types, op) > BUNDLE:
+        if self._size(self.waiting.get(key, ())) + _bytes(self.types, op) > self.limit:
             self._send(key, place)
         self.waiting.setdefault(key, []).append(op)
         self.needs[op.result] = {key}
@@ -171,7 +183,7 @@ class _Together:
             if op.operand in self.missing:
                 continue
             size += _bytes(self.types, op)
-            if op.operand in seen or size > BUNDLE:
+            if op.operand in seen or size > self.limit:
                 break
             seen.add(op.operand)
             self.early.add(op.result)
