@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -140,3 +141,20 @@ def test_a_large_mesh_needs_no_devices() -> None:
         mesh={"B": 32768, "M": 2}, args=(params, batch), device="tpu_v5e"
     )
     assert done.estimate.seconds > 0
+
+
+def test_what_is_sent_together_meets_once() -> None:
+    """Both gradients are scattered as one: the second starts with the first."""
+    cpu = partir.devices["cpu"]
+    apart = replace(cpu, export=replace(cpu.export, name="", moves_together=False))
+    small = models.args(width=16, hidden=32)
+    done = models.partitioned(
+        schedule=(models.BATCH, models.SHARDED), device="cpu", args=small
+    )
+    assert done.collectives["reduce_scatter"] == 2
+    each, together = (
+        done.estimate_on(device).communication_seconds for device in (apart, cpu)
+    )
+    saved = (each - together) / cpu.collective_seconds
+    gathers = done.collectives["all_gather"]
+    assert saved == pytest.approx(1 + gathers - 2)  # gathers: one each way

@@ -234,6 +234,8 @@ class Clock:
         assert isinstance(op, Collective)
         calls, size = self._calls(kernel, self._member_counts(kernel))
         seconds = self._transfer(op, size)
+        if op.joint not in (-1, op.result):  # the first of them has started
+            seconds = max(0.0, seconds - self.device.collective_seconds)
         packed = sum(map(self._packed_bytes, kernel.members))
         seconds += 2 * packed / self._memory_rate
         return calls * seconds
