@@ -93,7 +93,7 @@ def test_other_compilers_get_each_by_itself() -> None:
 
 
 def test_large_values_are_sent_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joint_moves, "SMALL", 12 * 8)  # a bias, in bytes
+    monkeypatch.setitem(joint_moves.SMALL, "all_reduce", 12 * 8)  # bytes of a bias
     text = stablehlo_text(done().spmd, XLA_CPU)
     assert counts(text)["all_reduce"] == 1 + 3
 
@@ -176,7 +176,7 @@ def test_ops_are_the_same_and_in_an_order_that_can_be_run(
 ) -> None:
     spmd = done(*[ZERO] * zero, layers=layers).spmd
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(joint_moves, "SMALL", small)
+        patch.setattr(joint_moves, "SMALL", dict.fromkeys(KINDS, small))
         patch.setattr(joint_moves, "LITTLE", bundle)
         made = run_pass(spmd, move_together)
     plain = [_alone(op) for op in made.body.ops]

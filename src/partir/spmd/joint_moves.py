@@ -20,10 +20,11 @@ from partir.spmd.lifetimes import Lifetimes
 from partir.spmd.program import Collective, Compute, Control, SpmdOp, SpmdProgram
 from partir.spmd.sweep import Sweep, collectives_of, reads_of
 
-SMALL = 1 << 17  # bytes of a value; copying twice as much costs as much as a meeting
-LITTLE, MUCH = 1 << 16, 1 << 20  # bytes that are sent together at any rate, and at most
-_SHARE = 32  # of what is in memory: this part of it is sent together
-_KINDS = frozenset({"all_reduce", "reduce_scatter", "all_gather"})
+# Bytes of a value; copying twice as much costs as much as a meeting. Sums that a
+# compiler combines cost less, and may lie in memory as they are made.
+SMALL = {"all_reduce": 1 << 15, "reduce_scatter": 1 << 17, "all_gather": 1 << 17}
+LITTLE, MUCH = 1 << 16, 1 << 21  # bytes that are sent together at any rate, and at most
+_SHARE = 16  # of what is in memory: this part of it is sent together
 Key = tuple[object, ...]
 
 
@@ -73,7 +74,7 @@ def keeps_barriers(program: SpmdProgram) -> bool:
 
 def _key(types: Sequence[TensorType], op: Collective) -> Key | None:
     """Equal for collectives that can be done as one; None if it is to stay alone."""
-    if op.kind not in _KINDS or not 0 < _bytes(types, op) <= SMALL:
+    if not 0 < _bytes(types, op) <= SMALL.get(op.kind, 0):
         return None
     return op.kind, op.axes, op.monoid, types[op.operand].dtype
 
