@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
+from jax import Array
+from jax.sharding import AbstractMesh, PartitionSpec as P
 
+import partir
 from partir.frontend.device_local import read_device_local
+from partir.spmd.export import stablehlo_text
+from partir.spmd.export_policy import PLAIN, XLA_CPU
+from partir.verify import prove
 from partir.verify.bundles import unbundled
 from tests.verify.modules import (
     CHANNEL,
+    TWO,
     Case,
     all_reduce,
     constant,
@@ -165,9 +175,111 @@ def test_values_are_moved_along_another_dimension_than_they_lie_along(
 ) -> None:
     for side in (0, 1):
         program = read_device_local(moved(kind, along, side))
-        made = unbundled(program)
+        made = unbundled(program, program)
         kinds = [made.ops[number].signature.name for number in made.body.ops]
         if side == along:
             assert made is program
         else:
             assert kinds == [kind, kind, "subtract"]
+
+
+# What else reads what is put side by side, and what the source puts so
+
+
+def read_elsewhere(first: str, second: str, *body: str) -> str:
+    """x and y summed side by side; two results, in a module that makes more."""
+    lines = "\n  ".join(
+        (
+            "%both = stablehlo.concatenate %x, %y, dim = 0 : "
+            "(tensor<3xf32>, tensor<3xf32>) -> tensor<6xf32>",
+            all_reduce("sum", "both", "add", "6xf32"),
+            "%a = stablehlo.slice %sum [0:3] : (tensor<6xf32>) -> tensor<3xf32>",
+            *body,
+        )
+    )
+    return f"""func.func public @main(%x: tensor<3xf32>, %y: tensor<3xf32>,
+      %if: tensor<i1>) -> (tensor<3xf32>, tensor<6xf32>) {{
+  {lines}
+  return {first}, {second} : tensor<3xf32>, tensor<6xf32>
+}}"""
+
+
+BRANCH = """%r = "stablehlo.if"(%if) ({{
+    stablehlo.return %{0} : tensor<6xf32>
+  }}, {{
+    %n = stablehlo.negate %x : tensor<3xf32>
+    %nn = stablehlo.concatenate %n, %n, dim = 0 :
+      (tensor<3xf32>, tensor<3xf32>) -> tensor<6xf32>
+    stablehlo.return %nn : tensor<6xf32>
+  }}) : (tensor<i1>) -> tensor<6xf32>"""
+NOTHING = (
+    f'"stablehlo.all_reduce"() {reducer("add", "f32")} '
+    f"{{{GROUPS}, use_global_device_ids}} : () -> ()"
+)
+
+
+@pytest.mark.parametrize(
+    ("second", "body", "ops"),
+    [
+        ("%both", (), ["concatenate", "all_reduce"]),
+        ("%sum", (), ["concatenate", "all_reduce", "all_reduce"]),
+        ("%r", (BRANCH.format("both"),), ["concatenate", "all_reduce", "if"]),
+        (
+            "%r",
+            (BRANCH.format("sum"),),
+            ["concatenate", "all_reduce", "all_reduce", "if"],
+        ),
+        ("%both", (NOTHING,), ["concatenate", "all_reduce", "all_reduce"]),
+    ],
+)
+def test_what_is_returned_as_well_is_still_made(
+    second: str, body: tuple[str, ...], ops: list[str]
+) -> None:
+    program = read_device_local(read_elsewhere("%a", second, *body))
+    made = unbundled(program, program)
+    assert [made.ops[number].signature.name for number in made.body.ops] == ops
+
+
+def test_proofs_look_at_what_is_returned_as_well() -> None:
+    lines = [
+        f"%{n}2 = stablehlo.reshape %{n} : (tensor<6xf32>) -> tensor<2x3xf32>"
+        for n in "xy"
+    ]
+    source = function(
+        {"x": "6xf32", "y": "6xf32", "if": "i1"},
+        "6xf32",
+        constant("zero", 0.0, "f32"),
+        *lines,
+        added("a", "x2", 2, "3"),
+        added("b", "y2", 2, "3"),
+        "%r = stablehlo.concatenate %a, %b, dim = 0 : "
+        "(tensor<3xf32>, tensor<3xf32>) -> tensor<6xf32>",
+    )
+    source = source.replace("-> tensor<6xf32> {", "-> (tensor<3xf32>, tensor<6xf32>) {")
+    source = source.replace("return %r :", "return %a, %r : tensor<3xf32>,")
+    for second, proved in (("%sum", 2), ("%both", 1)):
+        text, tilings = read_elsewhere("%a", second), ((ROWS, ROWS, ()), (((),), ((),)))
+        assert len(prove(partir.load(source), text, TWO, *tilings).proved) == proved
+
+
+def summed_by_hand(x: Array, y: Array) -> tuple[Array, Array]:
+    both = jax.lax.psum(jnp.concatenate([jnp.sin(x), jnp.cos(y)], 1), "B")
+    return both[:, :3], both[:, 3:]
+
+
+def test_what_the_author_puts_side_by_side_in_a_shard_map_stays_so() -> None:
+    mesh = AbstractMesh((2,), ("B",))
+    body = jax.shard_map(
+        summed_by_hand, mesh=mesh, in_specs=P("B"), out_specs=P(), check_vma=False
+    )
+
+    def model(x: Array, y: Array) -> tuple[Array, ...]:
+        return (*body(x, y), x.sum(), y.sum())
+
+    args = np.ones((4, 3), np.float32), np.ones((4, 5), np.float32)
+    batch = partir.ManualPartition({"x": 0, "y": 0}, axis="B")
+    made = partir.partition(model, {"B": 2}, [batch], args=args, verify="off")
+    for policy, joins in ((PLAIN, 1), (XLA_CPU, 2)):
+        text = stablehlo_text(made.spmd, policy)
+        assert text.count('"stablehlo.concatenate"') == joins
+        assert not made.verify(text).not_proved

@@ -4,6 +4,10 @@ A device-local program may put small values one behind the other, send them in o
 collective, and cut what comes out at the same places. A collective does the same at all
 places along any other dimension than the one that it gathers or scatters along, and a
 sum does so along all. So each of the cuts is what the collective makes of one value.
+
+An author who writes a shard_map may do the same by hand. The source then has it side by
+side, and so has to be left what devices do. Exported bundles are told from those by the
+barrier that hides where the cuts begin. To leave one as it is can't be wrong.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ _ALONG = {
     "stablehlo.reduce_scatter": "scatter_dimension",
 }
 _BARRIER = "stablehlo.optimization_barrier"
+_MANUAL = "sdy.manual_computation"
 
 
 class Bundle(NamedTuple):
@@ -33,19 +38,26 @@ class Bundle(NamedTuple):
     cuts: Mapping[int, int]  # numbers of slices, and the value that each is made of
 
 
-def unbundled(program: Program) -> Program:
-    """The program with a collective for each value; the same if there is no bundle."""
-    found = list(_bundles(program))
+def unbundled(program: Program, source: Program) -> Program:
+    """The program with a collective for each value; the same if there is no bundle.
+
+    If the source has collectives of its own, only what is cut at hidden places.
+    """
+    hidden = any(op.kind == _MANUAL for op in source.ops)
+    regions = [program.body, *(r for op in program.ops for r in op.regions)]
+    found = [one for region in regions for one in _bundles(program, region, hidden)]
     if not found:
         return program
     ops, dead = list(program.ops), set[int]()
+    returned = {value for region in regions for value in region.results}
     for bundle in found:
         collective = ops[bundle.collective]
         for number, value in bundle.cuts.items():
             ops[number] = _alone(program, collective, ops[number], value)
-        if {*bundle.cuts} >= {*program.uses.get(collective.results[0], ())}:
+        made, joined = collective.results[0], collective.operands[0]
+        if made not in returned and {*program.uses[made]} <= {*bundle.cuts}:
             dead.add(bundle.collective)
-            if program.uses[collective.operands[0]] == (bundle.collective,):
+            if joined not in returned and len(program.uses[joined]) == 1:
                 dead.add(bundle.joined)
     ops = [_without(op, dead) if op.regions else op for op in ops]
     return replace(program, ops=tuple(ops), body=_stripped(program.body, dead))
@@ -59,26 +71,23 @@ def _alone(program: Program, collective: Op, cut: Op, value: int) -> Op:
     return Op(signature, (value,), cut.results, cut.location)
 
 
-def _bundles(program: Program) -> Iterator[Bundle]:
-    """Collectives of values side by side that are cut apart in the same block.
-
-    What is read as a block's result, too, is left as it is.
-    """
-    regions = [program.body, *(r for op in program.ops for r in op.regions)]
-    for region in regions:
-        here, results = {*region.ops}, {*region.results}
-        for number in region.ops:
-            if program.ops[number].kind in _ALONG:
-                bundle = _bundle(program, number, here)
-                made = program.ops[number].results
-                if bundle is not None and results.isdisjoint(made):
-                    yield bundle
+def _bundles(program: Program, region: Region, hidden: bool) -> Iterator[Bundle]:
+    """Collectives of values side by side that are cut apart in the same block."""
+    here = {*region.ops}
+    for number in region.ops:
+        op = program.ops[number]
+        if op.kind in _ALONG and len(op.operands) == 1:
+            bundle = _bundle(program, number, here, hidden)
+            if bundle is not None:
+                yield bundle
 
 
-def _bundle(program: Program, number: int, here: set[int]) -> Bundle | None:
+def _bundle(
+    program: Program, number: int, here: set[int], hidden: bool
+) -> Bundle | None:
     op = program.ops[number]
     maker = program.producers.get(op.operands[0])
-    if len(op.operands) != 1 or maker is None or maker not in here:
+    if maker is None or maker not in here:
         return None
     joined = program.ops[maker]
     if joined.kind != "stablehlo.concatenate":
@@ -94,7 +103,9 @@ def _bundle(program: Program, number: int, here: set[int]) -> Bundle | None:
     cuts = {
         user: value_at[place]
         for user in program.uses.get(op.results[0], ())
-        if user in here and (place := _cut(program, program.ops[user], dim)) in value_at
+        if user in here
+        and (place := _cut(program, program.ops[user], dim)) in value_at
+        and not (hidden and not _is_hidden(program, program.ops[user], dim))
     }
     return Bundle(maker, number, cuts) if cuts else None
 
@@ -109,6 +120,14 @@ def _cut(program: Program, op: Op, dim: int) -> tuple[int, int] | None:
         if other != dim and place != (0, size):
             return None
     return window[dim]
+
+
+def _is_hidden(program: Program, op: Op, dim: int) -> bool:
+    """Whether a barrier stands before the place where a slice begins."""
+    if op.kind != "stablehlo.dynamic_slice":
+        return False
+    maker = program.producers.get(op.operands[1 + dim])
+    return maker is not None and program.ops[maker].kind == _BARRIER
 
 
 def _window(program: Program, op: Op) -> list[tuple[int, int]] | None:

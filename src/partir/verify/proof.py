@@ -166,7 +166,7 @@ def _held_against(
     begin: float,
 ) -> Proof:
     source, wanted, (in_tilings, out_tilings) = held.program, held.machine, tilings
-    sizes, local = tuple(mesh.axes.values()), unbundled(local)
+    sizes, local = tuple(mesh.axes.values()), unbundled(local, source)
     machine = Machine(held.classes, local, mesh.names, sizes, loops=wanted.loops)
     _check_counts(source, local)
     for value, number, tiling in zip(
