@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -15,13 +17,23 @@ from hypothesis import given, settings, strategies as st
 from jax import Array
 
 import partir
+from partir.ir.core import Signature
+from partir.ir.types import TensorType
+from partir.rules.nest import nest_of
 from partir.spmd import joint_moves
 from partir.spmd.export import stablehlo_text
 from partir.spmd.export_policy import PLAIN, XLA_CPU
 from partir.spmd.joint_moves import keeps_barriers, move_together, runs_of
 from partir.spmd.prepare import prepared
-from partir.spmd.program import Block, Collective
-from partir.spmd.sweep import collectives_of, reads_of, run_pass
+from partir.spmd.program import (
+    Block,
+    Cause,
+    Collective,
+    Compute,
+    Control,
+    SpmdOp,
+)
+from partir.spmd.sweep import Sweep, collectives_of, reads_of, run_pass
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -161,6 +173,25 @@ def test_maxima_and_sums_of_several_types_are_kept_apart() -> None:
         np.testing.assert_allclose(got, want, rtol=1e-12)
 
 
+def test_scatters_in_loops_are_held_if_the_policy_says_so() -> None:
+    def layers(params: dict[str, Array], x: Array) -> Array:
+        def one(x: Array, p: dict[str, Array]) -> tuple[Array, None]:
+            return jnp.tanh(jnp.tanh(x @ p["w0"]) @ p["w1"]), None
+
+        return jnp.mean(jax.lax.scan(one, x, params)[0] ** 2)
+
+    params = {name: np.ones((3, 8, 8)) for name in ("w0", "w1")}
+    shard = partir.ManualPartition({"params/w*": 1}, outputs={"out/w*": 1}, axis="B")
+    spmd = partir.partition(jax.grad(layers), B4, [BP, shard], args=(params, X)).spmd
+    text, held = (
+        stablehlo_text(spmd, replace(XLA_CPU, name="", holds_scatters=answer))
+        for answer in (False, True)
+    )
+    assert counts(text)["reduce_scatter"] == 1
+    barrier = '"stablehlo.optimization_barrier"'
+    assert held.count(barrier) == text.count(barrier) + 2
+
+
 # Properties
 
 
@@ -198,3 +229,81 @@ def assert_in_order(block: Block) -> None:
             assert there.issuperset(reads_of(op))
         there.update(value for op in run for value in op.results)
     assert there.issuperset(block.results)
+
+
+# Blocks of any kind of op
+
+ONE = TensorType((), "f32")
+NONE = Cause(0, None, None)
+
+
+def op_of(kind: str, operands: tuple[int, ...], result: int) -> SpmdOp:
+    """An op; a collective waits for its second operand, if it has one."""
+    if kind in ("add", "sort"):
+        attrs = {} if kind == "add" else {"dimension": "0 : i64"}
+        types = (ONE,) * len(operands)
+        signature = Signature.of(f"stablehlo.{kind}", attrs, types, (ONE,))
+        return Compute(0, nest_of(signature), operands, (result,))
+    if kind == "while":
+        inner = Block((), (op_of("add", operands, -1 - result),), operands)
+        return Control(0, operands[:1], (result,), (inner,))
+    name, axis = kind.split()
+    after = operands[1] if operands[1] % 3 == 0 else -1
+    return Collective(name, operands[0], result, (axis,), NONE, 0, after=after)
+
+
+def of_block(ops: list[SpmdOp], given: int) -> Any:
+    """A program of one block; its values are numbers."""
+    block = Block(tuple(range(given)), tuple(ops), ())
+    types = (ONE,) * (given + len(ops))
+    return SimpleNamespace(types=types, body=block, splats={}, repeats=None)
+
+
+MOVES = [f"{kind} {axis}" for kind in (*KINDS, "all_to_all") for axis in "BM"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_any_block_is_in_an_order_that_can_be_run(data: st.DataObject) -> None:
+    ops: list[SpmdOp] = []
+    for place in range(data.draw(st.integers(2, 30))):
+        kind = data.draw(st.sampled_from(["add", "add", "sort", "while", *MOVES]))
+        near = st.integers(max(0, place - 4), 1 + place)
+        ops.append(op_of(kind, (data.draw(near), data.draw(near)), 2 + place))
+    program = of_block(ops, 2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(joint_moves, "LITTLE", data.draw(st.sampled_from([4, 12, 999])))
+        made = move_together(Sweep(program), ops)
+    assert sorted(map(str, map(_alone, made))) == sorted(map(str, map(_alone, ops)))
+    assert_in_order(replace(program.body, ops=tuple(made)))
+    opaque = [op for op in ops if isinstance(op, Control) or "sort" in str(op)]
+    assert [op for op in made if op in opaque] == opaque
+
+
+@pytest.mark.parametrize("kind", ["wide", "behind"])
+def test_time_grows_with_the_number_of_ops_alone(kind: str) -> None:
+    def seconds(count: int) -> float:
+        program = of_block(many(kind, count), count)
+        start = time.process_time()
+        move_together(Sweep(program), program.body.ops)
+        return time.process_time() - start
+
+    short = min(seconds(250) for _ in range(3))
+    assert seconds(2000) < 8 * 4 * short + 0.05
+
+
+def many(kind: str, count: int) -> list[SpmdOp]:
+    """Sums that nobody reads, or that ops read that wait as well, and other sums."""
+    ops: list[SpmdOp] = []
+
+    def done(kind: str, *operands: int) -> int:
+        ops.append(op_of(kind, operands, count + len(ops)))
+        return count + len(ops) - 1
+
+    last = 0
+    for number in range(count):
+        found = done("all_reduce B", number, 1)
+        if kind == "behind":
+            done("add", found, found)
+            last = done("sort", done("all_reduce M", last, 1))
+    return ops

@@ -7,6 +7,7 @@ comes as such rows; values follow each other along the rows.
 from __future__ import annotations
 
 import math
+from itertools import accumulate
 
 from partir.rules.identities import TOGETHER, WAITING, cites
 from partir.rules.local import Emitter, Ssa, constant, place_type
@@ -32,7 +33,7 @@ def unbundled(emitter: Emitter, made: Ssa, values: list[Ssa]) -> list[Ssa]:
     dim = len(made.type.shape) - 1
     sizes = [value.type.shape[dim] for value in values]
     type_ = place_type(sum(sizes))
-    places = [sum(sizes[:number]) for number in range(len(sizes))]
+    places = accumulate(sizes[:-1], initial=0)
     starts = [constant(emitter, type_, str(place)) for place in places]
     hidden = emitter.op("stablehlo.optimization_barrier", starts, [type_] * len(starts))
     return [

@@ -258,7 +258,8 @@ class _Exporter(TextEmitter):
             type_ = self.program.types[op.result]
             shapes = self.program.types[op.operand].shape, type_.shape
             part = unflat(self, op, part, shapes, parts)
-            self.env[op.result] = restored(self, part, type_.dtype, op.monoid)
+            part = restored(self, part, type_.dtype, op.monoid)
+            self.env[op.result] = self._held(op, part)
 
     def _place(self, op: Collective) -> None:
         producer = op.cause.producer
@@ -284,9 +285,13 @@ class _Exporter(TextEmitter):
             operand = carried(self, operand, op.monoid)
         made = self._emitted(op, operand, tensor(type_.shape, operand.type.dtype))
         made = restored(self, made, type_.dtype, op.monoid)
+        self.env[op.result] = self._held(op, made)
+
+    def _held(self, op: Collective, made: Ssa) -> Ssa:
+        """What a collective made, behind a barrier if a loop scatters it."""
         if op.kind == "reduce_scatter" and self._loops and self.policy.holds_scatters:
             (made,) = self.op(_BARRIER, (made,), (made.type,))
-        self.env[op.result] = made
+        return made
 
     def _emitted(self, op: Collective, operand: Ssa, type_: TensorType) -> Ssa:
         emit = {

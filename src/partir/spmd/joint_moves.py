@@ -9,9 +9,11 @@ them is needed. How much waits, or comes early, is limited.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Sequence
+from heapq import heappop, heappush
 from itertools import groupby
+from weakref import WeakKeyDictionary
 
 from partir.ir.types import TensorType
 from partir.rules.identities import TOGETHER, cites
@@ -83,29 +85,46 @@ def _bytes(types: Sequence[TensorType], op: Collective) -> int:
     return max(types[op.operand].bytes, types[op.result].bytes)
 
 
+_LIMITS: WeakKeyDictionary[Sweep, int] = WeakKeyDictionary()  # of the blocks of one
+
+
 def _limit(sweep: Sweep) -> int:
     """How many bytes go together: what waits, and what comes early, is in memory."""
-    whole = Sweep(sweep.program)
-    peak = Lifetimes(whole, sweep.program.body.ops).peak
-    return max(LITTLE, min(MUCH, peak // _SHARE))
+    if sweep not in _LIMITS:
+        whole = Sweep(sweep.program)
+        peak = Lifetimes(whole, sweep.program.body.ops).peak
+        _LIMITS[sweep] = max(LITTLE, min(MUCH, peak // _SHARE))
+    return _LIMITS[sweep]
 
 
 class _Together:
-    """The ops of a block, written anew."""
+    """The ops of a block, written anew.
+
+    Collectives that wait for each other are a group, named by what the first of them
+    makes. Ops that read what is not there yet are behind: each counts what it lacks.
+    """
 
     def __init__(self, sweep: Sweep, ops: Sequence[SpmdOp]) -> None:
         self.types, self.ops, self.limit = sweep.types, ops, _limit(sweep)
         self.made: list[SpmdOp] = []
         self.waiting: dict[Key, list[Collective]] = {}
-        self.behind: list[SpmdOp] = []  # ops that read what is waiting
-        self.needs: dict[int, set[Key]] = {}  # what a value waits for
+        self.sizes: dict[Key, int] = {}  # bytes of what is waiting
+        self.groups: dict[int, Key] = {}  # those that are waiting
+        self.needs: dict[int, frozenset[int]] = {}  # groups that a value waits for
+        self.lacks: dict[int, int] = {}  # of ops behind, by place: values not there
+        self.readers: dict[int, list[int]] = {}  # of these values, by place
+        self.free: list[int] = []  # ops that were behind and lack nothing, a heap
         self.early: set[int] = set()  # results that were sent before their place
         self.missing = {value for op in ops for value in op.results}
         self.keys = [self._key(op) for op in ops]
-        self.later: dict[Key, list[int]] = {}
-        for place, key in enumerate(self.keys):
-            if key is not None:
-                self.later.setdefault(key, []).append(place)
+        self.ready: dict[Key, list[int]] = {}  # places of what could be sent
+        self.movers: dict[int, list[int]] = {}  # of what is not there, by place
+        for place, (op, key) in enumerate(zip(ops, self.keys, strict=True)):
+            if key is not None and isinstance(op, Collective):
+                found = self.ready.setdefault(key, [])
+                if op.operand in self.missing:
+                    found = self.movers.setdefault(op.operand, [])
+                found.append(place)
 
     def run(self) -> Sequence[SpmdOp]:
         for place, op in enumerate(self.ops):
@@ -113,10 +132,9 @@ class _Together:
                 continue
             needs = self._needs(op)
             if needs and _waits(op):
-                self.behind.append(op)
-                self.needs.update(dict.fromkeys(op.results, needs))
+                self._put_behind(op, place, needs)
                 continue
-            for key in sorted(needs, key=str):
+            for key in sorted([self.groups[group] for group in needs], key=str):
                 self._send(key, place)
             if self.early.isdisjoint(op.results):  # else it was sent with these
                 self._meet(op, place)
@@ -127,14 +145,29 @@ class _Together:
     def _key(self, op: SpmdOp) -> Key | None:
         return _key(self.types, op) if isinstance(op, Collective) else None
 
-    def _needs(self, op: SpmdOp) -> set[Key]:
-        return set[Key]().union(*[self.needs.get(v, ()) for v in reads_of(op)])
+    def _needs(self, op: SpmdOp) -> frozenset[int]:
+        found = [self.needs[v] for v in reads_of(op) if v in self.needs]
+        return frozenset().union(*found) & self.groups.keys()
+
+    def _put_behind(self, op: SpmdOp, place: int, needs: frozenset[int]) -> None:
+        lacks = self.missing.intersection(reads_of(op))
+        self.lacks[place] = len(lacks)
+        for value in lacks:
+            self.readers.setdefault(value, []).append(place)
+        self.needs.update(dict.fromkeys(op.results, needs))
 
     def _add(self, op: SpmdOp) -> None:
         self.made.append(op)
         self.missing.difference_update(op.results)
         for value in op.results:
-            self.needs.pop(value, None)
+            for place in self.movers.pop(value, ()):
+                key = self.keys[place]
+                assert key is not None
+                insort(self.ready[key], place)
+            for place in self.readers.pop(value, ()):
+                self.lacks[place] -= 1
+                if not self.lacks[place]:
+                    heappush(self.free, place)
 
     def _meet(self, op: SpmdOp, place: int) -> None:
         """Let an op wait for others of its kind, if it is one that does."""
@@ -142,53 +175,47 @@ class _Together:
         if key is None or not isinstance(op, Collective):
             self._add(op)
             return
-        if self._size(self.waiting.get(key, ())) + _bytes(self.types, op) > self.limit:
+        size = _bytes(self.types, op)
+        if self.sizes.get(key, 0) + size > self.limit:
             self._send(key, place)
-        self.waiting.setdefault(key, []).append(op)
-        self.needs[op.result] = {key}
-
-    def _size(self, held: Sequence[Collective]) -> int:
-        return sum(_bytes(self.types, op) for op in held)
+        group = self.waiting.setdefault(key, [])
+        group.append(op)
+        self.sizes[key] = self.sizes.get(key, 0) + size
+        self.groups[group[0].result] = key
+        self.needs[op.result] = frozenset({group[0].result})
 
     def _send(self, key: Key, place: int) -> None:
         """Do what is waiting, then what waited for that and for nothing else."""
         group = self.waiting.pop(key, [])
         if not group:
             return
+        del self.groups[group[0].result]
         after = next((op.after for op in group if op.after >= 0), -1)
         group += self._next(key, group, place)
         joint = group[0].result if len(group) > 1 else -1
         for one in group:
             self._add(one._replace(joint=joint, after=after))
-        left: list[SpmdOp] = []
-        for op in self.behind:
-            needs = self._needs(op)
-            if needs:
-                left.append(op)
-                self.needs.update(dict.fromkeys(op.results, needs))
-            else:
-                self._add(op)
-        self.behind = left
+        while self.free:
+            self._add(self.ops[heappop(self.free)])
 
     def _next(
         self, key: Key, group: Sequence[Collective], place: int
     ) -> list[Collective]:
         """Those further down of what is there, until something comes again."""
-        size, seen = self._size(group), {op.operand for op in group}
+        size, seen = self.sizes.pop(key), {op.operand for op in group}
         found: list[Collective] = []
-        places = self.later[key]
-        for number in places[bisect_left(places, place) :]:
+        ready = self.ready[key]
+        del ready[: bisect_left(ready, place)]
+        for number in ready:
             op = self.ops[number]
-            if not isinstance(op, Collective) or op.result in self.early:
-                continue
-            if op.operand in self.missing:
-                continue
+            assert isinstance(op, Collective)
             size += _bytes(self.types, op)
             if op.operand in seen or size > self.limit:
                 break
             seen.add(op.operand)
             self.early.add(op.result)
             found.append(op)
+        del ready[: len(found)]
         return found
 
 
