@@ -105,8 +105,9 @@ class _Together:
     """
 
     def __init__(self, sweep: Sweep, ops: Sequence[SpmdOp]) -> None:
-        self.types, self.ops, self.limit = sweep.types, ops, _limit(sweep)
+        self.sweep, self.types, self.ops = sweep, sweep.types, ops
         self.made: list[SpmdOp] = []
+        self.joins = False  # whether any are done as one
         self.waiting: dict[Key, list[Collective]] = {}
         self.sizes: dict[Key, int] = {}  # bytes of what is waiting
         self.groups: dict[int, Key] = {}  # those that are waiting
@@ -115,42 +116,55 @@ class _Together:
         self.readers: dict[int, list[int]] = {}  # of these values, by place
         self.free: list[int] = []  # ops that were behind and lack nothing, a heap
         self.early: set[int] = set()  # results that were sent before their place
-        self.missing = {value for op in ops for value in op.results}
-        self.keys = [self._key(op) for op in ops]
+        self.keys: dict[int, Key] = {}  # of what may go together, by place
         self.ready: dict[Key, list[int]] = {}  # places of what could be sent
         self.movers: dict[int, list[int]] = {}  # of what is not there, by place
-        for place, (op, key) in enumerate(zip(ops, self.keys, strict=True)):
-            if key is not None and isinstance(op, Collective):
-                found = self.ready.setdefault(key, [])
-                if op.operand in self.missing:
-                    found = self.movers.setdefault(op.operand, [])
-                found.append(place)
+        here = {value for op in ops for value in op.results}
+        for place, op in enumerate(ops):
+            if type(op) is Collective:
+                self._find(op, place, here)
+
+    def _find(self, op: Collective, place: int, here: set[int]) -> None:
+        key = _key(self.types, op)
+        if key is not None:
+            self.keys[place] = key
+            found = self.ready.setdefault(key, [])
+            if op.operand in here:
+                found = self.movers.setdefault(op.operand, [])
+            found.append(place)
 
     def run(self) -> Sequence[SpmdOp]:
+        # Most ops neither read what is not there yet, nor make what is to be sent.
+        late, moved, made = self.needs.keys(), self.movers.keys(), self.made
         for place, op in enumerate(self.ops):
-            if not self.early.isdisjoint(op.results):
-                continue
-            needs = self._needs(op)
-            if needs and _waits(op):
-                self._put_behind(op, place, needs)
-                continue
-            for key in sorted([self.groups[group] for group in needs], key=str):
-                self._send(key, place)
-            if self.early.isdisjoint(op.results):  # else it was sent with these
-                self._meet(op, place)
+            if type(op) is Compute and late.isdisjoint(op.operands):
+                if moved.isdisjoint(op.results):
+                    made.append(op)
+                else:
+                    self._add(op)
+            elif self.early.isdisjoint(op.results):
+                self._take(op, place)
         for key in list(self.waiting):
             self._send(key, len(self.ops))
-        return self.made if any(_joint(op) >= 0 for op in self.made) else self.ops
+        return self.made if self.joins else self.ops
 
-    def _key(self, op: SpmdOp) -> Key | None:
-        return _key(self.types, op) if isinstance(op, Collective) else None
+    def _take(self, op: SpmdOp, place: int) -> None:
+        """An op that may wait, or that may need what is waiting."""
+        needs = self._needs(op)
+        if needs and _waits(op):
+            self._put_behind(op, place, needs)
+            return
+        for key in sorted([self.groups[group] for group in needs], key=str):
+            self._send(key, place)
+        if self.early.isdisjoint(op.results):  # else it was sent with these
+            self._meet(op, place)
 
     def _needs(self, op: SpmdOp) -> frozenset[int]:
         found = [self.needs[v] for v in reads_of(op) if v in self.needs]
         return frozenset().union(*found) & self.groups.keys()
 
     def _put_behind(self, op: SpmdOp, place: int, needs: frozenset[int]) -> None:
-        lacks = self.missing.intersection(reads_of(op))
+        lacks = self.needs.keys() & reads_of(op)
         self.lacks[place] = len(lacks)
         for value in lacks:
             self.readers.setdefault(value, []).append(place)
@@ -158,31 +172,38 @@ class _Together:
 
     def _add(self, op: SpmdOp) -> None:
         self.made.append(op)
-        self.missing.difference_update(op.results)
         for value in op.results:
-            for place in self.movers.pop(value, ()):
-                key = self.keys[place]
-                assert key is not None
-                insort(self.ready[key], place)
-            for place in self.readers.pop(value, ()):
-                self.lacks[place] -= 1
-                if not self.lacks[place]:
-                    heappush(self.free, place)
+            if value in self.movers:
+                for place in self.movers.pop(value):
+                    insort(self.ready[self.keys[place]], place)
+            if value in self.needs:
+                del self.needs[value]
+                self._arrive(value)
+
+    def _arrive(self, value: int) -> None:
+        """Something is there that others waited for."""
+        for place in self.readers.pop(value, ()):
+            self.lacks[place] -= 1
+            if not self.lacks[place]:
+                heappush(self.free, place)
 
     def _meet(self, op: SpmdOp, place: int) -> None:
         """Let an op wait for others of its kind, if it is one that does."""
-        key = self.keys[place]
+        key = self.keys.get(place)
         if key is None or not isinstance(op, Collective):
             self._add(op)
             return
         size = _bytes(self.types, op)
-        if self.sizes.get(key, 0) + size > self.limit:
+        if self._is_much(self.sizes.get(key, 0) + size):
             self._send(key, place)
         group = self.waiting.setdefault(key, [])
         group.append(op)
         self.sizes[key] = self.sizes.get(key, 0) + size
         self.groups[group[0].result] = key
         self.needs[op.result] = frozenset({group[0].result})
+
+    def _is_much(self, size: int) -> bool:
+        return size > LITTLE and size > _limit(self.sweep)
 
     def _send(self, key: Key, place: int) -> None:
         """Do what is waiting, then what waited for that and for nothing else."""
@@ -193,6 +214,7 @@ class _Together:
         after = next((op.after for op in group if op.after >= 0), -1)
         group += self._next(key, group, place)
         joint = group[0].result if len(group) > 1 else -1
+        self.joins = self.joins or joint >= 0
         for one in group:
             self._add(one._replace(joint=joint, after=after))
         while self.free:
@@ -210,7 +232,7 @@ class _Together:
             op = self.ops[number]
             assert isinstance(op, Collective)
             size += _bytes(self.types, op)
-            if op.operand in seen or size > self.limit:
+            if op.operand in seen or self._is_much(size):
                 break
             seen.add(op.operand)
             self.early.add(op.result)

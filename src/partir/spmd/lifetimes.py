@@ -7,7 +7,7 @@ from itertools import groupby
 
 import numpy as np
 
-from partir.spmd.program import FoldedRepeats, SpmdOp
+from partir.spmd.program import Control, FoldedRepeats, SpmdOp
 from partir.spmd.sweep import Sweep, reads_of
 
 
@@ -16,25 +16,25 @@ class Lifetimes:
 
     def __init__(self, sweep: Sweep, ops: Sequence[SpmdOp]) -> None:
         """Of a block as it is."""
-        self.born: dict[int, int] = {}
-        self.last: dict[int, int] = {}
-        self.types = sweep.types
+        self.born = born = dict[int, int]()
+        self.last = last = dict[int, int]()
+        self.types = types = sweep.types
         for place, op in enumerate(ops):
-            for value in reads_of(op):
-                self.last[value] = place
+            for value in reads_of(op) if isinstance(op, Control) else op.operands:
+                last[value] = place
             for value in op.results:
-                self.born[value] = self.last[value] = place
-        self.last.update(dict.fromkeys(sweep.block.results, len(ops) - 1))
+                born[value] = last[value] = place
+        last.update(dict.fromkeys(sweep.block.results, len(ops) - 1))
         change = [0] * (len(ops) + 1)
         repeats = sweep.program.repeats
         runs = _Runs(repeats, ops) if repeats is not None else None
-        for value, place in self.born.items():
-            size, last = sweep.types[value].bytes, self.last[value]
+        for value, place in born.items():
+            size, end = types[value].bytes, last[value]
             change[place] += size
-            change[last + 1] -= size
-            for start, end, count in runs.others(place, last) if runs else ():
+            change[end + 1] -= size
+            for start, stop, count in runs.others(place, end) if runs else ():
                 change[start] += size * count
-                change[end] -= size * count
+                change[stop] -= size * count
         self.bytes = np.cumsum(change[:-1])
         self.peak = int(self.bytes.max(initial=0))
 

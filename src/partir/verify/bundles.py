@@ -27,6 +27,7 @@ _ALONG = {
     "stablehlo.reduce_scatter": "scatter_dimension",
 }
 _BARRIER = "stablehlo.optimization_barrier"
+_JOIN = "stablehlo.concatenate"
 _MANUAL = "sdy.manual_computation"
 
 
@@ -48,19 +49,35 @@ def unbundled(program: Program, source: Program) -> Program:
     found = [one for region in regions for one in _bundles(program, region, hidden)]
     if not found:
         return program
-    ops, dead = list(program.ops), set[int]()
+    ops, dead, uses = list(program.ops), set[int](), program.once(_uses)
     returned = {value for region in regions for value in region.results}
     for bundle in found:
         collective = ops[bundle.collective]
         for number, value in bundle.cuts.items():
             ops[number] = _alone(program, collective, ops[number], value)
         made, joined = collective.results[0], collective.operands[0]
-        if made not in returned and {*program.uses[made]} <= {*bundle.cuts}:
+        if made not in returned and {*uses[made]} <= {*bundle.cuts}:
             dead.add(bundle.collective)
-            if joined not in returned and len(program.uses[joined]) == 1:
+            if joined not in returned and len(uses[joined]) == 1:
                 dead.add(bundle.joined)
     ops = [_without(op, dead) if op.regions else op for op in ops]
     return replace(program, ops=tuple(ops), body=_stripped(program.body, dead))
+
+
+def _uses(program: Program) -> dict[int, list[int]]:
+    """Ops that read what concatenations and collectives make."""
+    found: dict[int, list[int]] = {
+        value: []
+        for op in program.ops
+        if op.kind in _ALONG or op.kind == _JOIN
+        for value in op.results
+    }
+    asked = found.keys()
+    for number, op in enumerate(program.ops):
+        if not asked.isdisjoint(op.operands):
+            for value in asked & {*op.operands}:
+                found[value].append(number)
+    return found
 
 
 def _alone(program: Program, collective: Op, cut: Op, value: int) -> Op:
@@ -90,7 +107,7 @@ def _bundle(
     if maker is None or maker not in here:
         return None
     joined = program.ops[maker]
-    if joined.kind != "stablehlo.concatenate":
+    if joined.kind != _JOIN:
         return None
     dim, along = integer(joined.signature.attrs["dimension"]), _ALONG[op.kind]
     if along is not None and integer(op.signature.attrs[along]) == dim:
@@ -102,7 +119,7 @@ def _bundle(
         start = end
     cuts = {
         user: value_at[place]
-        for user in program.uses.get(op.results[0], ())
+        for user in program.once(_uses)[op.results[0]]
         if user in here
         and (place := _cut(program, program.ops[user], dim)) in value_at
         and not (hidden and not _is_hidden(program, program.ops[user], dim))
