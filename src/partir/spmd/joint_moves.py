@@ -150,25 +150,25 @@ class _Together:
 
     def _take(self, op: SpmdOp, place: int) -> None:
         """An op that may wait, or that may need what is waiting."""
-        needs = self._needs(op)
-        if needs and _waits(op):
-            self._put_behind(op, place, needs)
+        reads = reads_of(op) if isinstance(op, Control) else op.operands
+        lacks = [value for value in dict.fromkeys(reads) if value in self.needs]
+        needs = {group for v in lacks for group in self.needs[v]} & self.groups.keys()
+        if lacks and _waits(op):
+            self._put_behind(op, place, lacks, frozenset(needs))
             return
         for key in sorted([self.groups[group] for group in needs], key=str):
             self._send(key, place)
         if self.early.isdisjoint(op.results):  # else it was sent with these
             self._meet(op, place)
 
-    def _needs(self, op: SpmdOp) -> frozenset[int]:
-        found = [self.needs[v] for v in reads_of(op) if v in self.needs]
-        return frozenset().union(*found) & self.groups.keys()
-
-    def _put_behind(self, op: SpmdOp, place: int, needs: frozenset[int]) -> None:
-        lacks = self.needs.keys() & reads_of(op)
+    def _put_behind(
+        self, op: SpmdOp, place: int, lacks: Sequence[int], needs: frozenset[int]
+    ) -> None:
         self.lacks[place] = len(lacks)
         for value in lacks:
             self.readers.setdefault(value, []).append(place)
-        self.needs.update(dict.fromkeys(op.results, needs))
+        for value in op.results:
+            self.needs[value] = needs
 
     def _add(self, op: SpmdOp) -> None:
         self.made.append(op)
@@ -245,4 +245,8 @@ def _waits(op: SpmdOp) -> bool:
     """Whether an op may come later: those that read and write much keep their order."""
     if not isinstance(op, Compute):
         return False
-    return role_of(op.nest) not in (Role.OPAQUE, Role.UPDATE)
+    known: bool | None = op.nest.cache.get("may wait")
+    if known is None:
+        known = role_of(op.nest) not in (Role.OPAQUE, Role.UPDATE)
+        op.nest.cache["may wait"] = known
+    return known

@@ -44,12 +44,12 @@ def unbundled(program: Program, source: Program) -> Program:
 
     If the source has collectives of its own, only what is cut at hidden places.
     """
-    hidden = any(op.kind == _MANUAL for op in source.ops)
+    uses, hidden = program.once(_uses), any(op.kind == _MANUAL for op in source.ops)
     regions = [program.body, *(r for op in program.ops for r in op.regions)]
     found = [one for region in regions for one in _bundles(program, region, hidden)]
     if not found:
         return program
-    ops, dead, uses = list(program.ops), set[int](), program.once(_uses)
+    ops, dead = list(program.ops), set[int]()
     returned = {value for region in regions for value in region.results}
     for bundle in found:
         collective = ops[bundle.collective]
@@ -65,17 +65,16 @@ def unbundled(program: Program, source: Program) -> Program:
 
 
 def _uses(program: Program) -> dict[int, list[int]]:
-    """Ops that read what concatenations and collectives make."""
-    found: dict[int, list[int]] = {
-        value: []
-        for op in program.ops
-        if op.kind in _ALONG or op.kind == _JOIN
-        for value in op.results
-    }
-    asked = found.keys()
-    for number, op in enumerate(program.ops):
-        if not asked.isdisjoint(op.operands):
-            for value in asked & {*op.operands}:
+    """Ops that read what collectives make of values side by side, and these values."""
+    found: dict[int, list[int]] = {}
+    joined = {op.results[0] for op in program.ops if op.signature.kind == _JOIN}
+    for op in program.ops if joined else ():
+        moves = op.signature.kind in _ALONG and len(op.operands) == 1
+        if moves and op.operands[0] in joined:
+            found |= {op.operands[0]: [], op.results[0]: []}
+    for number, op in enumerate(program.ops if found else ()):
+        if not found.keys().isdisjoint(op.operands):
+            for value in found.keys() & op.operands:
                 found[value].append(number)
     return found
 
@@ -90,10 +89,10 @@ def _alone(program: Program, collective: Op, cut: Op, value: int) -> Op:
 
 def _bundles(program: Program, region: Region, hidden: bool) -> Iterator[Bundle]:
     """Collectives of values side by side that are cut apart in the same block."""
-    here = {*region.ops}
-    for number in region.ops:
+    here, uses = {*region.ops}, program.once(_uses)
+    for number in region.ops if uses else ():
         op = program.ops[number]
-        if op.kind in _ALONG and len(op.operands) == 1:
+        if op.signature.kind in _ALONG and op.results and op.results[0] in uses:
             bundle = _bundle(program, number, here, hidden)
             if bundle is not None:
                 yield bundle
@@ -103,12 +102,10 @@ def _bundle(
     program: Program, number: int, here: set[int], hidden: bool
 ) -> Bundle | None:
     op = program.ops[number]
-    maker = program.producers.get(op.operands[0])
-    if maker is None or maker not in here:
+    maker = program.producers[op.operands[0]]
+    if maker not in here:
         return None
     joined = program.ops[maker]
-    if joined.kind != _JOIN:
-        return None
     dim, along = integer(joined.signature.attrs["dimension"]), _ALONG[op.kind]
     if along is not None and integer(op.signature.attrs[along]) == dim:
         return None
