@@ -157,4 +157,5 @@ def test_what_is_sent_together_meets_once() -> None:
     )
     saved = (each - together) / cpu.collective_seconds
     gathers = done.collectives["all_gather"]
-    assert saved == pytest.approx(1 + gathers - 2)  # gathers: one each way
+    most = 1 + gathers - 2  # gathers: one each way
+    assert 0.9 * most < saved < most  # but for copies of small values

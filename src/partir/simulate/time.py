@@ -274,7 +274,12 @@ class Clock:
         return Cost(link_bytes=total, communication_seconds=seconds, collectives=times)
 
     def _packed_bytes(self, op: Collective) -> float:
-        """Bytes that are copied so that each device's share lies in one piece."""
+        """Bytes that are copied so that each device's share lies in one piece.
+
+        What is sent with other values is put beside them, and cut out again.
+        """
+        if op.joint >= 0:
+            return float(self.types[op.operand].bytes + self.types[op.result].bytes)
         if not self.device.packs or self.device.export.outer_tiles or op.dim < 1:
             return 0.0  # or there is a kernel for it
         types = self.types[op.operand], self.types[op.result]
