@@ -315,6 +315,8 @@ class Algebra:
         if not self.unsigned.keys().isdisjoint(values):
             plain = [self.unsigned.get(v, v) for v in values]
             self.unsigned[made] = self._steps(table, plain, ring)
+            if made in self.far:
+                self.far.add(self.unsigned[made])
         return made
 
     def _steps(self, table: Cases, values: Sequence[Plain], ring: Ring) -> Plain:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
 from functools import reduce
 
@@ -79,7 +79,7 @@ class Products:
         if isinstance(number, float):  # none, or zero with a sign
             return self.numbers.formula(-number)
         if x in self.algebra.far:
-            return self.algebra.point.unknown("negative", dtype, x)
+            return self._far("negative", dtype, x)
         return x * MINUS % MODULUS if number is None else -x % MODULUS
 
     def _scale(self, dtype: str, number: Plain, other: Plain, made: Plain) -> None:
@@ -157,13 +157,18 @@ class Products:
             if x in self.algebra.far or y in self.algebra.far:
                 if nan in (x, y):
                     return nan
-                key = ("product with an infinity", *sorted((x, y)))
-                return self.algebra.point.unknown(*key)
+                return self._far("product with an infinity", *sorted((x, y)))
             if zero in (x, y):
                 return 0
             return self._signed(x, y) * self._signed(y, x) % MODULUS
 
         return run
+
+    def _far(self, *key: Hashable) -> int:
+        """What is known by its key alone, and is made of an infinity."""
+        made = self.algebra.point.unknown(*key)
+        self.algebra.far.add(made)
+        return made
 
     def _signed(self, x: int, other: int) -> int:
         """A factor of another number: a negative one as negatives of that are."""
