@@ -8,10 +8,18 @@ from functools import partial
 from typing import Any
 
 from partir.ir.core import Lambda
-from partir.verify.elements.cases import FALSE, TRUE, Scalar
+from partir.verify.elements.cases import FALSE, GARBAGE, TRUE, Scalar
 from partir.verify.elements.constants import constant
 from partir.verify.elements.elementwise import Elementwise
-from partir.verify.elements.rings import Integers, Plain, Truths, ring_of
+from partir.verify.elements.rings import (
+    Complex,
+    Floats,
+    Integers,
+    Plain,
+    Ring,
+    Truths,
+    ring_of,
+)
 from partir.verify.layout import Unreadable
 
 Row = tuple[Scalar, ...]
@@ -19,6 +27,8 @@ Reducer = Callable[[Row, Row], Row]
 _BITWISE = ("and", "or", "xor")
 _NAMES = ("sum", "product", "max", "min", *_BITWISE)
 _KNOWN = (FALSE, TRUE)
+_ROWS = 4  # of numbers that a reducer is tried with
+_DRAWN = (1.0, 2.0, 4.0, -1.0, -2.0)  # exact, whatever is done with them
 _ORDERS = 4  # drawn at random, besides forwards and backwards
 
 
@@ -34,7 +44,7 @@ def body_of(ops: Elementwise, body: Lambda) -> Reducer:
                 text = signature.attrs["value"]
                 (env[op.results[0]],) = constant(ops, text, type_.shape, type_.dtype)
                 continue
-            step = ops.in_reducer(signature)
+            step = ops.run(signature)
             if step is None or len(op.results) != 1:
                 raise Unreadable(f"{signature.name} in a reducer")
             env[op.results[0]] = step(*(env[value] for value in op.operands))
@@ -58,7 +68,8 @@ class Nameless:
         self._dtypes = [body.types[value].dtype for value in body.results]
         self._rings = [ring_of(dtype) for dtype in self._dtypes]
         self._meaning, self._named = self._of_any_rows({})
-        self._again = self._run(start, start) == start
+        self._neutral = not any(map(self._counts_at, range(_ROWS)))
+        self._again = self._neutral and self._run(start, start) == start
         self._settled = self._again and self._counts_once()
         self._flag = next((n for n in range(len(start)) if self._is_flag(n)), None)
 
@@ -75,8 +86,8 @@ class Nameless:
             flagged = [row for row in rows if row[self._flag] == TRUE]
             if flagged:
                 return self._flagged(self._flag, flagged, known)
-        start, order = self._flat(self._start), self.ops.monoids.in_order
-        return order((self._meaning, start), others, self._rings, known)
+        key, order = (self._meaning, self._flat(self._start)), self.ops.monoids.in_order
+        return order(key, others, self._rings, known, parts=self._neutral)
 
     def _flagged(self, at: int, rows: Sequence[Row], known: Row | None) -> Row:
         """Rows that count, without their flags and what others start from."""
@@ -119,7 +130,10 @@ class Nameless:
         dtype, ring = self._dtypes[number], self._rings[number]
         names = _BITWISE if isinstance(ring, Truths) else _NAMES
         for name in names if isinstance(ring, Integers) else _NAMES[: -len(_BITWISE)]:
-            total = self.ops.monoids.total(name, dtype, ring, pair)
+            if name == "product" and isinstance(ring, Complex):  # in its order, here
+                total = self.ops.monoids.products.times(dtype, ring)(*pair)
+            else:
+                total = self.ops.monoids.total(name, dtype, ring, pair)
             if self.ops.algebra.flat(total, ring) == made:
                 yield name
 
@@ -141,6 +155,44 @@ class Nameless:
         """Whether what a reduction starts from changes nothing if it comes again."""
         once = self._run(self._start, self._any_row("one", {}))
         return self._run(once, self._start) == once == self._run(self._start, once)
+
+    def _counts_at(self, seed: int) -> bool:
+        """Whether what it starts from changes a row of numbers, drawn at random.
+
+        StableHLO believes that it never does. Where it does, it counts once.
+        """
+        drawn, start = random.Random(seed), self._start
+        row = tuple(self._drawn(drawn.choice(_DRAWN), ring) for ring in self._rings)
+        once = self._run(start, row)
+        pairs = (
+            (self._run(start, start), start),
+            (self._run(once, start), once),
+            (self._run(start, once), once),
+        )
+        return any(
+            self._differ(*both)
+            for one, other in pairs
+            for both in zip(
+                self._flat(one), self._flat(other), self._rings, strict=True
+            )
+        )
+
+    def _drawn(self, number: float, ring: Ring) -> Plain:
+        if isinstance(ring, Integers):
+            one = number > 0 if isinstance(ring, Truths) else number
+            return ring.number(int(one))
+        made = self.ops.numbers.formula(number)
+        return made if isinstance(ring, Floats) else (made, made)
+
+    def _differ(self, x: Plain, y: Plain, ring: Ring) -> bool:
+        """Whether two known numbers are not the same."""
+        if x == y or GARBAGE in (x, y):
+            return False
+        if isinstance(ring, Complex):
+            return any(map(self._differ, x, y, (Floats(), Floats())))
+        read = ring.known if isinstance(ring, Integers) else self.ops.numbers.number
+        one, other = read(x), read(y)
+        return one is not None and other is not None and one != other
 
     def _is_flag(self, at: int) -> bool:
         """Whether a row without it counts nothing, and neither does the start."""

@@ -84,14 +84,6 @@ class Elementwise:
             found = self._known[key] = self._remembering(self._made(signature, dtypes))
         return found
 
-    def in_reducer(self, signature: Signature) -> Run | None:
-        """The same where it reduces: complex numbers are multiplied in any order."""
-        dtype = signature.results[0].dtype
-        ring = ring_of(dtype)
-        if signature.name == "multiply" and isinstance(ring, Complex):
-            return lambda *args: self.monoids.total("product", dtype, ring, args)
-        return self.run(signature)
-
     def _remembering(self, run: Run) -> Run:
         known: dict[Any, Scalar] = {}
 

@@ -94,7 +94,9 @@ class Monoids:
             return None
         type_, origins = before
         origin = dict(zip(leaves, origins, strict=True)) | {GARBAGE: GARBAGE}
-        held = [self.algebra.apply(origin.get, ring, (ring,), m) for m in members]
+        held = [
+            self.algebra.apply(origin.__getitem__, ring, (ring,), m) for m in members
+        ]
         made = self.total(monoid, type_, ring, held)
         widen = partial(self.widen, type_, dtype)
         return self.algebra.apply(widen, ring, (ring,), made)
@@ -180,7 +182,8 @@ class Monoids:
         for member in members:
             held |= self._sets.get((monoid, "i1", member), {member: None})
         made = self._of_truths(monoid, ring, [*held])
-        self._sets[monoid, "i1", made] = held
+        if made is not GARBAGE:  # which is that of others as well
+            self._sets[monoid, "i1", made] = held
         return made
 
     def _of_truths(self, monoid: str, ring: Ring, members: Sequence[Scalar]) -> Scalar:
@@ -331,11 +334,13 @@ class Monoids:
         rows: Sequence[tuple[Scalar, ...]],
         rings: Sequence[Ring],
         known: tuple[Scalar, ...] | None = None,
+        parts: bool = True,
     ) -> tuple[Scalar, ...]:
         """Rows reduced by what has no name: of tiles in turn, it is that of all.
 
         The key is what reduces them, and where it starts, if anywhere. If it is known
-        what they make, that is kept in mind.
+        what they make, that is kept in mind. None are `parts` of others if where they
+        start from counts.
         """
         found: list[tuple[Plain, ...]] = []
         for row in rows:
@@ -355,7 +360,7 @@ class Monoids:
                 ring.unknown(self.algebra.point, "reduced", key, number, tuple(found))
                 for number, ring in enumerate(rings)
             )
-        if found:
+        if found and parts:
             self._rows[key, made] = tuple(found)
         return known or made
 

@@ -1,0 +1,137 @@
+"""Reducers without a name, element by element: wrong ones that look right."""
+
+from __future__ import annotations
+
+import pytest
+
+from partir.verify.elements.alone import new_ops
+from partir.verify.elements.cases import FALSE, GARBAGE, TRUE, Cases
+from partir.verify.elements.rings import ring_of
+from tests.verify.elements.test_written_out import ROWS, is_equal
+from tests.verify.modules import CHANNEL, Case, constant, function
+
+NUMBERS = "complex<f32>"
+
+
+def reduced(
+    made: str, given: str, body: list[str], dtype: str, rows: int, last: str
+) -> str:
+    """Two values, reduced from `%s` and `%t`; `last` are those that a body gives."""
+    wide, one = f"tensor<{rows}x{dtype}>", f"tensor<{dtype}>"
+    values = ", ".join(f"%{name}: {one}" for name in "abcd")
+    lines = "\n      ".join(body)
+    return f"""{made} = "stablehlo.reduce"({given}, %s, %t) ({{
+    ^bb0({values}):
+      {lines}
+      stablehlo.return {last} : {one}, {one}
+    }}) {{dimensions = array<i64: 0>}} :
+      ({wide}, {wide}, {one}, {one}) -> ({one}, {one})"""
+
+
+def op(name: str, kind: str, x: str, y: str, dtype: str = "i32") -> str:
+    return f"%{name} = stablehlo.{kind} %{x}, %{y} : tensor<{dtype}>"
+
+
+def gathered(name: str, operand: str) -> str:
+    return f"""%{name}_ = stablehlo.reshape %{operand} : (tensor<i32>) -> tensor<1xi32>
+    %{name} = "stablehlo.all_gather"(%{name}_) {{all_gather_dim = 0 : i64,
+    replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, {CHANNEL},
+    use_global_device_ids}} : (tensor<1xi32>) -> tensor<2xi32>"""
+
+
+CHAINED = [  # a x + b, and behind it c x + d
+    op("ac", "multiply", "a", "c"),
+    op("bc", "multiply", "b", "c"),
+    op("bcd", "add", "bc", "d"),
+]
+
+
+def chained(start: tuple[int, int]) -> Case:
+    """Linear functions, one behind the other; tiles of them first."""
+    starts = [constant("s", start[0], "i32"), constant("t", start[1], "i32")]
+
+    def all_of(made: str, given: str, rows: int) -> str:
+        return reduced(made, given, CHAINED, "i32", rows, "%ac, %bcd")
+
+    source = function(
+        {"x": "4xi32", "y": "4xi32"}, "i32", *starts, all_of("%q, %r", "%x, %y", 4)
+    )
+    local = function(
+        {"x": "2xi32", "y": "2xi32"},
+        "i32",
+        *starts,
+        all_of("%u, %v", "%x, %y", 2),
+        gathered("us", "u"),
+        gathered("vs", "v"),
+        all_of("%q, %r", "%us, %vs", 2),
+    )
+    return Case(source, local, [ROWS, ROWS])
+
+
+@pytest.mark.parametrize(
+    ("start", "proved"), [((1, 0), True), ((2, 0), False), ((0, 0), False)]
+)
+def test_what_tiles_start_from_may_count(start: tuple[int, int], proved: bool) -> None:
+    """Nothing else than x itself is nothing before and behind each function."""
+    assert is_equal(chained(start)) is proved
+
+
+def longer(name: str, operand: str, last: str) -> str:
+    return f"""%{name}_ = stablehlo.reshape %{last} : (tensor<i32>) -> tensor<1xi32>
+    %{name} = stablehlo.concatenate %{operand}, %{name}_, dim = 0 :
+      (tensor<2xi32>, tensor<1xi32>) -> tensor<3xi32>"""
+
+
+def test_a_row_that_a_reduction_starts_from_may_count() -> None:
+    """As the last one, which is what is kept."""
+    given = {"x": "2xi32", "y": "2xi32"}
+    starts = [constant("s", 7, "i32"), constant("t", 3, "i32")]
+    keep = ([], "i32", 2, "%c, %d")
+    source = function(given, "i32", *starts, reduced("%r, %q", "%x, %y", *keep))
+    local = function(
+        given,
+        "i32",
+        *starts,
+        longer("u", "x", "s"),
+        longer("v", "y", "t"),
+        reduced("%r, %q", "%u, %v", [], "i32", 3, "%c, %d"),
+    )
+    assert not is_equal(Case(source, local, [(), ()]))
+    assert is_equal(Case(source, source, [(), ()]))
+
+
+def test_complex_products_in_a_reducer_have_an_order() -> None:
+    """As others have: parts of what is infinite depend on it."""
+    given = {"x": f"1x{NUMBERS}", "y": f"1x{NUMBERS}", "s": NUMBERS, "t": NUMBERS}
+    first = [
+        op("p", "multiply", "a", "c", NUMBERS),
+        op("q", "multiply", "p", "d", NUMBERS),
+    ]
+    last = [
+        op("p", "multiply", "c", "d", NUMBERS),
+        op("q", "multiply", "a", "p", NUMBERS),
+    ]
+    source, local = (
+        function(
+            given, NUMBERS, reduced("%r, %n", "%x, %y", body, NUMBERS, 1, "%q, %d")
+        )
+        for body in (first, last)
+    )
+    assert not is_equal(Case(source, local, [()] * 4))
+    assert is_equal(Case(source, source, [()] * 4))
+
+
+def test_garbage_is_not_what_it_was_once_made_of() -> None:
+    """Nor does a truth that it was once combined with say what another is."""
+    ops, ring = new_ops(), ring_of("i1")
+    tables = [
+        Cases(
+            (ops.algebra.point.unknown(name), 8), tuple(range(60)), (FALSE, TRUE) * 30
+        )
+        for name in ("one", "other")
+    ]
+    total = ops.monoids.total
+    assert total("or", "i1", ring, [GARBAGE, *tables]) is GARBAGE
+    first = tables[0]
+    negative = Cases(first.unknown, first.starts, first.values[::-1])
+    assert total("or", "i1", ring, [negative, GARBAGE]) != TRUE
