@@ -10,7 +10,7 @@ import pytest
 from jax import lax
 
 import partir
-from tests.verify.modules import TWO, Case, function, is_proved
+from tests.verify.modules import TWO, Case, constant, function, is_proved
 from tests.verify.test_right_and_wrong import mistakes_missed, shape
 
 pytestmark = pytest.mark.quick
@@ -124,6 +124,30 @@ def test_another_way_to_count(right: str, wrong: str) -> None:
         made = '  %8 = "stablehlo.or"(%p, %q) : (tensor<i1>, tensor<i1>) -> tensor<i1>'
         changed = f"{first}{made}\n  %3 = {last.replace(made, '')}"
     assert not is_proved(guarded(changed))
+
+
+@pytest.mark.parametrize(
+    ("start", "proved"), [(("0.0", "0xFF800000"), True), (("1.0", "2.0"), False)]
+)
+def test_initial_values_of_tiles_may_count(
+    start: tuple[str, str], proved: bool
+) -> None:
+    """Three times, then, and not once."""
+    numbers = zip("st", start, strict=True)
+    starts = [constant(name, number, "f32") for name, number in numbers]
+    local = function(
+        {"x": "2xf32"},
+        "f32",
+        *starts,
+        whole(2, PLAIN, "%x, %x").replace("%r, %m", "%u, %v"),
+        "%uu = stablehlo.reshape %u : (tensor<f32>) -> tensor<1xf32>",
+        "%vv = stablehlo.reshape %v : (tensor<f32>) -> tensor<1xf32>",
+        GATHERED.format("u", "uu"),
+        GATHERED.format("v", "vv"),
+        whole(2, PLAIN, "%ug, %vg"),
+    )
+    source = function({"x": "4xf32"}, "f32", *starts, whole(4, PLAIN, "%x, %x"))
+    assert is_proved(Case(source, local, [(("B",),)], mesh=TWO)) is proved
 
 
 def test_flags_that_say_otherwise() -> None:

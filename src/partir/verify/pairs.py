@@ -3,17 +3,17 @@
 A reduction may be done in any order of its steps, as long as elements stay in theirs:
 StableHLO says so of every reducer, and of its initial values that they may come in
 anywhere. So a reduction along what reductions along tiles have given, by the same
-reducer and from the same initial values, is one along all tiles, each behind the other;
-and if the initial values of tiles have no flag that says that they count, those are
-any.
+reducer and from the same initial values, is one along all tiles, each behind the other,
+unless these are seen to count; and if the initial values of tiles have no flag that
+says that they count, those are any.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from partir.ir.attributes import ints
-from partir.ir.core import Op
+from partir.ir.core import Lambda, Op
 from partir.verify.guards import guards
 from partir.verify.layout import (
     REPEATED,
@@ -26,6 +26,15 @@ from partir.verify.layout import (
 )
 from partir.verify.machine import Machine
 from partir.verify.terms import ClassTerm, Item, Ref
+
+Counts = Callable[[Lambda, Sequence[str]], bool]
+_TRYING: list[Counts] = []
+
+
+def trying(run: Counts) -> Counts:
+    """Register what tries reducers with numbers that they start from."""
+    _TRYING.append(run)
+    return run
 
 
 def reduced_again(machine: Machine, op: Op, views: Sequence[View]) -> list[View]:
@@ -64,6 +73,8 @@ def _before(machine: Machine, op: Op, views: Sequence[View]) -> list[View]:
         befores = [_start(first, ref, layout) for ref in first.refs[count:]]
         if befores != starts:
             raise Unreadable("a reduction from other initial values")
+        if _counts(machine, op, starts):
+            raise Unreadable("initial values that count")
     return [
         *(
             _read(first, number, view.layout, along)
@@ -71,6 +82,21 @@ def _before(machine: Machine, op: Op, views: Sequence[View]) -> list[View]:
         ),
         *starts,
     ]
+
+
+def _counts(machine: Machine, op: Op, starts: Sequence[View]) -> bool:
+    """Whether initial values are known numbers that change something."""
+    literals = [_literal(machine.classes.terms[view.node]) for view in starts]
+    (reducer,) = op.signature.lambdas
+    known = [literal for literal in literals if literal is not None]
+    return len(known) == len(literals) and any(run(reducer, known) for run in _TRYING)
+
+
+def _literal(term: ClassTerm) -> str | None:
+    """How a number is spelled, if it is a known one."""
+    if term.new or term.dims or term.kind not in ("affine", "constant"):
+        return None
+    return str(term.attrs if term.kind == "constant" else term.attrs[0])
 
 
 def _is_guarded(machine: Machine, term: ClassTerm, op: Op) -> bool:

@@ -8,7 +8,7 @@ from partir.verify.elements.alone import new_ops
 from partir.verify.elements.cases import FALSE, GARBAGE, TRUE, Cases
 from partir.verify.elements.rings import ring_of
 from tests.verify.elements.test_written_out import ROWS, is_equal
-from tests.verify.modules import CHANNEL, Case, constant, function
+from tests.verify.modules import CHANNEL, Case, constant, function, is_proved
 
 NUMBERS = "complex<f32>"
 
@@ -74,6 +74,7 @@ def chained(start: tuple[int, int]) -> Case:
 def test_what_tiles_start_from_may_count(start: tuple[int, int], proved: bool) -> None:
     """Nothing else than x itself is nothing before and behind each function."""
     assert is_equal(chained(start)) is proved
+    assert is_proved(chained(start)) is proved
 
 
 def longer(name: str, operand: str, last: str) -> str:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from partir.ir.attributes import CONSTRAINT, integer
-from partir.ir.core import Signature
+from partir.ir.core import Lambda, Signature
+from partir.verify.elements.bodies import Nameless
 from partir.verify.elements.cases import WORK, Algebra, Scalar
 from partir.verify.elements.constants import constant, number
 from partir.verify.elements.elementwise import Elementwise
@@ -30,6 +31,7 @@ from partir.verify.elements.moving import places
 from partir.verify.elements.ordering import Ordering
 from partir.verify.elements.products import product
 from partir.verify.layout import Unreadable
+from partir.verify.pairs import trying
 
 Elements = list[Scalar]
 _SAME = frozenset({"stablehlo.optimization_barrier", CONSTRAINT})
@@ -40,6 +42,27 @@ def new_ops(turns: bool = False, work: int = WORK) -> Elementwise:
     ops = Elementwise(Algebra(turns=turns, work=work))
     Ordering(ops)
     return ops
+
+
+@trying
+def start_counts(reducer: Lambda, literals: Sequence[str]) -> bool:
+    """Whether numbers that a reduction starts from change what it makes of others.
+
+    They do only if that is seen.
+    """
+    ops, types = new_ops(), [reducer.types[value] for value in reducer.results]
+    texts = [
+        f"dense<{literal}> : tensor<{t.dtype}>"
+        for literal, t in zip(literals, types, strict=True)
+    ]
+    try:
+        start = [
+            constant(ops, text, (), t.dtype)[0]
+            for text, t in zip(texts, types, strict=True)
+        ]
+        return not Nameless(ops, reducer, tuple(start)).neutral
+    except Unreadable:
+        return False
 
 
 def evaluated(

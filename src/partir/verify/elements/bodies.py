@@ -68,8 +68,8 @@ class Nameless:
         self._dtypes = [body.types[value].dtype for value in body.results]
         self._rings = [ring_of(dtype) for dtype in self._dtypes]
         self._meaning, self._named = self._of_any_rows({})
-        self._neutral = not any(map(self._counts_at, range(_ROWS)))
-        self._again = self._neutral and self._run(start, start) == start
+        self.neutral = not any(map(self._counts_at, range(_ROWS)))
+        self._again = self.neutral and self._run(start, start) == start
         self._settled = self._again and self._counts_once()
         self._flag = next((n for n in range(len(start)) if self._is_flag(n)), None)
 
@@ -87,7 +87,7 @@ class Nameless:
             if flagged:
                 return self._flagged(self._flag, flagged, known)
         key, order = (self._meaning, self._flat(self._start)), self.ops.monoids.in_order
-        return order(key, others, self._rings, known, parts=self._neutral)
+        return order(key, others, self._rings, known, parts=self.neutral)
 
     def _flagged(self, at: int, rows: Sequence[Row], known: Row | None) -> Row:
         """Rows that count, without their flags and what others start from."""
