@@ -214,39 +214,6 @@ def test_what_is_infinite_does_not_vanish(case: Case) -> None:
     assert not is_proved(case)
 
 
-NOTHING = [
-    constant("k", "0.0", F),
-    "%r = stablehlo.dot_general %s, %k, contracting_dims = [0] x [0] :"
-    " (tensor<4xf32>, tensor<4xf32>) -> tensor<f32>",
-]
-FAR = constant("far", "0x7F800000", F)
-ONE_OF_THEM = [  # which is a table of tables
-    FAR,
-    chosen("t", "m", "far", "zero"),
-    "%one = stablehlo.dynamic_slice %t, %i, sizes = [1] :"
-    " (tensor<4xf32>, tensor<i32>) -> tensor<1xf32>",
-    unary("all", "broadcast_in_dim|, dims = [0]", "one", "1xf32", F),
-]
-INFINITIES = {
-    "twice one": [FAR, TWO, binary("s", "multiply", "far", "two")],
-    "a negative": [ZERO, *ONE_OF_THEM, unary("s", "negate", "all", F, F)],
-    "a sum with zeros that have a sign": [
-        constant("zero", "-0.0", F),
-        *ONE_OF_THEM,
-        binary("s", "add", "all", "x"),
-    ],
-}
-
-
-@pytest.mark.parametrize("lines", INFINITIES.values(), ids=INFINITIES)
-def test_zero_times_an_infinity_is_not_nothing(lines: list[str]) -> None:
-    """As it is of `x`, which is believed to be finite."""
-    given = {"x": F, "m": "4xi1", "i": "i32"}
-    same = "%s = stablehlo.optimization_barrier %x : tensor<4xf32>"
-    source = [same, *NOTHING]
-    assert not is_proved(whole(given, "f32", source, [*lines, *NOTHING]))
-
-
 def of_sums(lines: list[str], others: list[str]) -> Case:
     """Twice what some lines make, which others do as well."""
     return whole(

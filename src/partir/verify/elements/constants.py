@@ -41,8 +41,9 @@ def _complex(ops: Elementwise, words: tuple[str, str], part: str) -> Any:
     """Two known numbers; of what is none, only the spelling is known."""
     read = [_read(word, part) for word in words]
     if not all(map(math.isfinite, read)):
-        ring = ring_of(f"complex<{part}>")
-        return ring.unknown(ops.algebra.point, "spelled", part, words)
+        made = Complex().unknown(ops.algebra.point, "spelled", part, words)
+        ops.algebra.far.update(made)
+        return made
     return tuple(number(ops, one + 0.0, part) for one in read)  # zero without a sign
 
 

@@ -148,6 +148,8 @@ class Products:
 
     def mul(self, ring: Ring) -> Callable[[Plain, Plain], Plain]:
         """Products of finite numbers; those with infinities are no polynomials."""
+        if isinstance(ring, Complex):
+            return self._parts
         if not isinstance(ring, Floats):
             return ring.mul
         special = self.numbers.special
@@ -163,6 +165,16 @@ class Products:
             return self._signed(x, y) * self._signed(y, x) % MODULUS
 
         return run
+
+    def _parts(self, x: Plain, y: Plain) -> Plain:
+        """The same of complex numbers."""
+        if self.algebra.far.isdisjoint((*x, *y)):
+            return Complex().mul(x, y)
+        made = Complex().unknown(
+            self.algebra.point, "product with an infinity", *sorted((x, y))
+        )
+        self.algebra.far.update(made)
+        return made
 
     def _far(self, *key: Hashable) -> int:
         """What is known by its key alone, and is made of an infinity."""
