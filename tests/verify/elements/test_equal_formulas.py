@@ -1,7 +1,7 @@
 """Formulas of floats that are equal belong to equal functions, of infinities as well.
 
-Random ops are run on formulas, and on numbers: all values of two floats, an integer and
-two truths. Whenever two formulas are equal, so must all numbers be.
+Random ops are run on formulas, and on numbers: all values of two floats, an integer,
+two truths and a narrow float. Whenever two formulas are equal, so must all numbers be.
 """
 
 from __future__ import annotations
@@ -24,15 +24,17 @@ from partir.verify.elements.rings import ring_of
 FLOATS = (0.0, 1.0, -2.0, 0.5, math.inf, -math.inf, math.nan)
 GRID = np.array(
     [
-        (x, y, i, t, s)
+        (x, y, i, t, s, n)
         for x in FLOATS
         for y in FLOATS
         for i in (-1, 0, 2)
         for t in (0, 1)
         for s in (0, 1)
+        for n in (-1.0, math.nan)
     ]
 )
-ARGUMENTS = ("f64", "f64", "i4", "i1", "i1")
+NARROW = "f8E4M3FN"
+ARGUMENTS = ("f64", "f64", "i4", "i1", "i1", NARROW)
 KNOWN = (0.0, -0.0, 1.0, -1.0, 2.0, -4.0, 0.25, math.inf, -math.inf, math.nan)
 WAYS = {"EQ": np.equal, "NE": np.not_equal, "LT": np.less, "GE": np.greater_equal}
 OPS: Mapping[str, tuple[str, tuple[str, ...], Any]] = {
@@ -50,11 +52,19 @@ OPS: Mapping[str, tuple[str, tuple[str, ...], Any]] = {
     "and": ("i1", ("i1", "i1"), np.minimum),
     "or": ("i1", ("i1", "i1"), np.maximum),
     "xor": ("i1", ("i1", "i1"), lambda x, y: np.abs(x - y)),
+    "select i1": ("i1", ("i1", "i1", "i1"), lambda t, x, y: np.where(t != 0, x, y)),
+    "maximum narrow": (NARROW, (NARROW, NARROW), np.maximum),
+    "select narrow": (
+        NARROW,
+        ("i1", NARROW, NARROW),
+        lambda t, x, y: np.where(t != 0, x, y),
+    ),
+    "convert narrow": ("f64", (NARROW,), np.array),
     "convert i4": ("f64", ("i4",), np.array),
     "convert i1": ("f64", ("i1",), np.array),
     **{f"compare {way}": ("i1", ("f64", "f64"), run) for way, run in WAYS.items()},
 }
-MOST = 34  # values at a time: few, so that many are made again
+MOST = 40  # values at a time: few, so that many are made again
 Value = tuple[str, Any, np.ndarray]  # type, formula, numbers
 
 
@@ -68,6 +78,8 @@ def start(ops: Elementwise) -> list[Value]:
         found.append((dtype, formula, GRID[:, number]))
     for known in KNOWN:
         found.append(("f64", ops.numbers.formula(known), np.full(len(GRID), known)))
+    for known in (2.0, -448.0):
+        found.append((NARROW, ops.numbers.formula(known), np.full(len(GRID), known)))
     return found
 
 
@@ -93,7 +105,7 @@ def drawn(rnd: random.Random, ops: Elementwise, values: list[Value]) -> Value:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_equal_formulas_are_equal_functions(seed: int) -> None:
-    rnd, ops = random.Random(seed), new_ops()
+    rnd, ops = random.Random(seed), new_ops(turns=seed % 2 == 1)
     values, seen, again = start(ops), {}, 0
     first = len(values)
     for _ in range(1000):
