@@ -27,7 +27,7 @@ from partir.verify.layout import (
 from partir.verify.machine import Machine
 from partir.verify.terms import ClassTerm, Item, Ref
 
-Counts = Callable[[Lambda, Sequence[str]], bool]
+Counts = Callable[[Lambda, Sequence[str | None]], bool]
 _TRYING: list[Counts] = []
 
 
@@ -85,11 +85,10 @@ def _before(machine: Machine, op: Op, views: Sequence[View]) -> list[View]:
 
 
 def _counts(machine: Machine, op: Op, starts: Sequence[View]) -> bool:
-    """Whether initial values are known numbers that change something."""
+    """Whether initial values change something, as numbers show."""
     literals = [_literal(machine.classes.terms[view.node]) for view in starts]
     (reducer,) = op.signature.lambdas
-    known = [literal for literal in literals if literal is not None]
-    return len(known) == len(literals) and any(run(reducer, known) for run in _TRYING)
+    return any(run(reducer, literals) for run in _TRYING)
 
 
 def _literal(term: ClassTerm) -> str | None:

@@ -46,18 +46,26 @@ CHAINED = [  # a x + b, and behind it c x + d
 ]
 
 
-def chained(start: tuple[int, int]) -> Case:
-    """Linear functions, one behind the other; tiles of them first."""
-    starts = [constant("s", start[0], "i32"), constant("t", start[1], "i32")]
+def chained(start: tuple[int, int] | None) -> Case:
+    """Linear functions, one behind the other; tiles of them first.
+
+    Arguments come before them if nothing else does.
+    """
+    first = zip("st", start or (), strict=False)
+    starts = [constant(name, number, "i32") for name, number in first]
+    given = {} if start else {"s": "i32", "t": "i32"}
 
     def all_of(made: str, given: str, rows: int) -> str:
         return reduced(made, given, CHAINED, "i32", rows, "%ac, %bcd")
 
     source = function(
-        {"x": "4xi32", "y": "4xi32"}, "i32", *starts, all_of("%q, %r", "%x, %y", 4)
+        {"x": "4xi32", "y": "4xi32", **given},
+        "i32",
+        *starts,
+        all_of("%q, %r", "%x, %y", 4),
     )
     local = function(
-        {"x": "2xi32", "y": "2xi32"},
+        {"x": "2xi32", "y": "2xi32", **given},
         "i32",
         *starts,
         all_of("%u, %v", "%x, %y", 2),
@@ -65,13 +73,16 @@ def chained(start: tuple[int, int]) -> Case:
         gathered("vs", "v"),
         all_of("%q, %r", "%us, %vs", 2),
     )
-    return Case(source, local, [ROWS, ROWS])
+    return Case(source, local, [ROWS, ROWS, *((),) * len(given)])
 
 
 @pytest.mark.parametrize(
-    ("start", "proved"), [((1, 0), True), ((2, 0), False), ((0, 0), False)]
+    ("start", "proved"),
+    [((1, 0), True), ((2, 0), False), ((0, 0), False), (None, False)],
 )
-def test_what_tiles_start_from_may_count(start: tuple[int, int], proved: bool) -> None:
+def test_what_tiles_start_from_may_count(
+    start: tuple[int, int] | None, proved: bool
+) -> None:
     """Nothing else than x itself is nothing before and behind each function."""
     assert is_equal(chained(start)) is proved
     assert is_proved(chained(start)) is proved

@@ -10,7 +10,7 @@ import numpy as np
 from partir.ir.attributes import CONSTRAINT, integer
 from partir.ir.core import Lambda, Signature
 from partir.verify.elements.bodies import Nameless
-from partir.verify.elements.cases import WORK, Algebra, Scalar
+from partir.verify.elements.cases import GARBAGE, WORK, Algebra, Scalar
 from partir.verify.elements.constants import constant, number
 from partir.verify.elements.elementwise import Elementwise
 from partir.verify.elements.folds import (
@@ -45,22 +45,20 @@ def new_ops(turns: bool = False, work: int = WORK) -> Elementwise:
 
 
 @trying
-def start_counts(reducer: Lambda, literals: Sequence[str]) -> bool:
-    """Whether numbers that a reduction starts from change what it makes of others.
+def start_counts(reducer: Lambda, literals: Sequence[str | None]) -> bool:
+    """Whether what a reduction starts from changes what it makes of others.
 
-    They do only if that is seen.
+    It does only if that is seen, of its numbers, or of some where they are not known.
     """
     ops, types = new_ops(), [reducer.types[value] for value in reducer.results]
-    texts = [
-        f"dense<{literal}> : tensor<{t.dtype}>"
-        for literal, t in zip(literals, types, strict=True)
-    ]
     try:
-        start = [
-            constant(ops, text, (), t.dtype)[0]
-            for text, t in zip(texts, types, strict=True)
-        ]
-        return not Nameless(ops, reducer, tuple(start)).neutral
+        start = tuple(
+            GARBAGE
+            if text is None
+            else constant(ops, f"dense<{text}> : tensor<{t.dtype}>", (), t.dtype)[0]
+            for text, t in zip(literals, types, strict=True)
+        )
+        return not Nameless(ops, reducer, start).neutral
     except Unreadable:
         return False
 

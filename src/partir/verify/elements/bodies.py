@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from partir.ir.core import Lambda
-from partir.verify.elements.cases import FALSE, GARBAGE, TRUE, Scalar
+from partir.verify.elements.cases import FALSE, GARBAGE, TRUE, Cases, Scalar
 from partir.verify.elements.constants import constant
 from partir.verify.elements.elementwise import Elementwise
 from partir.verify.elements.rings import (
@@ -68,10 +68,11 @@ class Nameless:
         self._dtypes = [body.types[value].dtype for value in body.results]
         self._rings = [ring_of(dtype) for dtype in self._dtypes]
         self._meaning, self._named = self._of_any_rows({})
+        self._flags = [n for n in range(len(start)) if self._is_flag(n)]
         self.neutral = not any(map(self._counts_at, range(_ROWS)))
         self._again = self.neutral and self._run(start, start) == start
         self._settled = self._again and self._counts_once()
-        self._flag = next((n for n in range(len(start)) if self._is_flag(n)), None)
+        self._flag = self._flags[0] if self._flags else None
 
     def reduced(self, rows: Sequence[Row]) -> Row:
         """The row that rows make, from the first on."""
@@ -159,10 +160,17 @@ class Nameless:
     def _counts_at(self, seed: int) -> bool:
         """Whether what it starts from changes a row of numbers, drawn at random.
 
-        StableHLO believes that it never does. Where it does, it counts once.
+        StableHLO believes that it never does. Where it does, it counts once. What is
+        not known of it is drawn as well, and rows have their flags.
         """
-        drawn, start = random.Random(seed), self._start
-        row = tuple(self._drawn(drawn.choice(_DRAWN), ring) for ring in self._rings)
+        drawn = random.Random(seed)
+        start, row = (
+            tuple(self._drawn(drawn.choice(_DRAWN), ring) for ring in self._rings)
+            for _ in range(2)
+        )
+        held = zip(self._start, start, self._rings, strict=True)
+        start = tuple(x if self._known(x, ring) else y for x, y, ring in held)
+        row = tuple(TRUE if n in self._flags else x for n, x in enumerate(row))
         once = self._run(start, row)
         pairs = (
             (self._run(start, start), start),
@@ -186,13 +194,19 @@ class Nameless:
 
     def _differ(self, x: Plain, y: Plain, ring: Ring) -> bool:
         """Whether two known numbers are not the same."""
-        if x == y or GARBAGE in (x, y):
-            return False
-        if isinstance(ring, Complex):
-            return any(map(self._differ, x, y, (Floats(), Floats())))
-        read = ring.known if isinstance(ring, Integers) else self.ops.numbers.number
-        one, other = read(x), read(y)
-        return one is not None and other is not None and one != other
+        one, other = self._known(x, ring), self._known(y, ring)
+        return x != y and bool(one) and bool(other) and one != other
+
+    def _known(self, x: Scalar, ring: Ring) -> list[Any]:
+        """The number that something is, or both of its parts; nothing if unknown."""
+        if x is GARBAGE or type(x) is Cases:
+            return []
+        if isinstance(ring, Integers):
+            found: list[Any] = [ring.known(x)]
+        else:
+            parts = x if isinstance(ring, Complex) else (x,)
+            found = [self.ops.numbers.number(part) for part in parts]
+        return [] if None in found else found
 
     def _is_flag(self, at: int) -> bool:
         """Whether a row without it counts nothing, and neither does the start."""
