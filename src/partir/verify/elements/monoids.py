@@ -55,6 +55,7 @@ class Monoids:
         self._infinite = {one: (one, 0) for one in far}
         self._hidden: dict[Scalar, set[Unknown]] = {}  # whose tables sums are not
         self._rows: dict[Any, tuple[tuple[Plain, ...], ...]] = {}
+        self._reduced: dict[Any, tuple[Scalar, ...]] = {}  # what rows make
         self._tables: dict[Any, tuple[Scalar, ...]] = {}  # what sets are made of
         self._sets: dict[Any, dict[Scalar, None]] = {}  # of what is made of several
         self.narrow: Narrow | None = None
@@ -351,6 +352,9 @@ class Monoids:
             found += inner or (flat,)
         if any(GARBAGE in row for row in found):
             return known or (GARBAGE,) * len(rings)
+        once = self._reduced.get((key, tuple(found)))
+        if once is not None:  # in whatever form it was found
+            return once
         if known is not None:
             made = self._flat_row(known, rings)
         elif len(found) == 1 and key[1] is None:
@@ -362,6 +366,7 @@ class Monoids:
             )
         if found and parts:
             self._rows[key, made] = tuple(found)
+        self._reduced[key, tuple(found)] = known or made
         return known or made
 
     def _flat_row(

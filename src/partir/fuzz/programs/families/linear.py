@@ -113,7 +113,7 @@ def _padded(sketch: Sketch, value: Var) -> Var:
 
 
 def _cut(sketch: Sketch, value: Var) -> Var:
-    sizes = [sketch.rng.randrange(1, n + 1) for n in value.shape]
+    sizes = [sketch.rng.randrange(min(n, 1), n + 1) for n in value.shape]
     return sketch.one(lambda x: lax.slice(x, [0] * x.ndim, sizes), value)
 
 
