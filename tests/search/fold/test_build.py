@@ -136,8 +136,11 @@ def assert_alike(one: Estimate, other: Estimate, odd: int, room: float) -> None:
     counts = other.program.collectives
     assert sum(abs(n - counts[kind]) for kind, n in one.collectives.items()) <= odd
     assert one.compute_seconds == pytest.approx(other.compute_seconds, rel=0.02)
+    # Which small values go together depends on what else there is, and all layers have
+    # more of it than one.
+    exact = 0.005 if one.device.export.moves_together else 0.001
     assert one.communication_seconds == pytest.approx(
-        other.communication_seconds, rel=0.01 * odd or 0.001
+        other.communication_seconds, rel=0.01 * odd or exact
     )
     # Results that are gathered at the end of all layers overlap with less than those
     # that are gathered at the end of one.

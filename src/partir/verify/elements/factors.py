@@ -14,7 +14,7 @@ from partir.verify.elements.numbers import Numbers
 from partir.verify.elements.rings import Complex, Floats, Integers, Plain, Ring
 
 
-class Products:
+class FactorProducts:
     """What formulas of one proof are, multiplied or negated."""
 
     def __init__(

@@ -21,7 +21,7 @@ from partir.verify.elements.cases import (
     negated,
     unknowns,
 )
-from partir.verify.elements.factors import Products
+from partir.verify.elements.factors import FactorProducts
 from partir.verify.elements.field import MODULUS
 from partir.verify.elements.numbers import Numbers
 from partir.verify.elements.rings import (
@@ -50,7 +50,7 @@ class Monoids:
         """Of one proof."""
         self.algebra, self.numbers = algebra, numbers
         self.bounds = FiniteBounds(numbers)
-        self.products = Products(algebra, numbers, self.bounds)
+        self.products = FactorProducts(algebra, numbers, self.bounds)
         far = [numbers.special[name] for name in ("inf", "-inf", "nan")]
         self._infinite = {one: (one, 0) for one in far}
         self._hidden: dict[Scalar, set[Unknown]] = {}  # whose tables sums are not
