@@ -147,3 +147,34 @@ def test_garbage_is_not_what_it_was_once_made_of() -> None:
     first = tables[0]
     negative = Cases(first.unknown, first.starts, first.values[::-1])
     assert total("or", "i1", ring, [negative, GARBAGE]) != TRUE
+
+
+def test_reductions_of_another_type_are_others() -> None:
+    """The same numbers, reduced as bytes before: they wrap round, these don't."""
+
+    def of(made: str, dtype: str, count: str) -> list[str]:
+        body = [
+            op("ac", "multiply", "a", "c", dtype),
+            op("bc", "multiply", "b", "c", dtype),
+            op("bcd", "add", "bc", "d", dtype),
+        ]
+        text = reduced(f"%{made}:2", "%x, %x", body, dtype, 2, "%ac, %bcd")
+        for name in ("x", "s", "t"):
+            text = text.replace(f"%{name},", f"%{name}{count},")
+        text = text.replace("%t)", f"%t{count})")
+        return [
+            constant(f"x{count}", 100, f"2x{dtype}"),
+            constant(f"s{count}", 1, dtype),
+            constant(f"t{count}", 0, dtype),
+            text,
+        ]
+
+    wide = "%w = stablehlo.convert %n#0 : (tensor<i8>) -> tensor<i16>"
+    both = "%r = stablehlo.add %w, %m#0 : tensor<i16>"
+    source = function({}, "i16", *of("n", "i8", "8"), *of("m", "i16", "16"), wide, both)
+    right, wrong = (
+        Case(source, function({}, "i16", constant("r", number, "i16")), [])
+        for number in (10000 + 16, 16 + 16)
+    )
+    assert is_equal(right)
+    assert not is_equal(wrong)

@@ -87,7 +87,8 @@ class Nameless:
             flagged = [row for row in rows if row[self._flag] == TRUE]
             if flagged:
                 return self._flagged(self._flag, flagged, known)
-        key, order = (self._meaning, self._flat(self._start)), self.ops.monoids.in_order
+        key = ((tuple(self._dtypes), self._meaning), self._flat(self._start))
+        order = self.ops.monoids.in_order
         return order(key, others, self._rings, known, parts=self.neutral)
 
     def _flagged(self, at: int, rows: Sequence[Row], known: Row | None) -> Row:
@@ -99,7 +100,7 @@ class Nameless:
         meaning, named = self._of_any_rows({at: TRUE})
         if named is not None:
             return self._apart(named, rows)
-        key = (cut(meaning), None)
+        key = ((cut(self._dtypes), cut(meaning)), None)
         inner = None if known is None else cut(known)
         order = self.ops.monoids.in_order
         made = order(key, [cut(row) for row in rows], cut(self._rings), inner)
