@@ -150,8 +150,7 @@ class Nameless:
         )
 
     def _flat(self, row: Row) -> tuple[Plain, ...]:
-        both = zip(row, self._rings, strict=True)
-        return tuple(self.ops.algebra.flat(one, ring) for one, ring in both)
+        return self.ops.monoids.flat_row(row, self._rings)
 
     def _counts_once(self) -> bool:
         """Whether what a reduction starts from changes nothing if it comes again."""

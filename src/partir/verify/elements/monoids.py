@@ -345,7 +345,7 @@ class Monoids:
         """
         found: list[tuple[Plain, ...]] = []
         for row in rows:
-            flat = self._flat_row(row, rings)
+            flat = self.flat_row(row, rings)
             inner = self._rows.get((key, flat)) or self._rows.get(
                 ((key[0], None), flat)
             )
@@ -356,7 +356,7 @@ class Monoids:
         if once is not None:  # in whatever form it was found
             return once
         if known is not None:
-            made = self._flat_row(known, rings)
+            made = self.flat_row(known, rings)
         elif len(found) == 1 and key[1] is None:
             (made,) = found
         else:
@@ -369,9 +369,10 @@ class Monoids:
         self._reduced[key, tuple(found)] = known or made
         return known or made
 
-    def _flat_row(
+    def flat_row(
         self, row: Sequence[Scalar], rings: Sequence[Ring]
     ) -> tuple[Plain, ...]:
+        """An element of each value, without tables."""
         both = zip(row, rings, strict=True)
         return tuple(self.algebra.flat(one, ring) for one, ring in both)
 
