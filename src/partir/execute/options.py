@@ -9,7 +9,7 @@ import jax
 
 from partir.execute.jax_private import SCHEDULER_TYPES
 from partir.spmd.export_policy import policy_of
-from partir.spmd.joint_moves import keeps_barriers
+from partir.spmd.joint_moves import joins_moves
 from partir.spmd.prepare import has_ties, prepared
 from partir.spmd.product_order import waits_of
 from partir.spmd.program import SpmdProgram
@@ -69,6 +69,6 @@ def default_options(
         options |= _MEMORY
     if has_ties(ready):
         options[_BARRIERS] = _EXPANDER
-    elif waits_of(ready, policy) or (policy.moves_together and keeps_barriers(ready)):
+    elif waits_of(ready, policy) or (policy.moves_together and joins_moves(ready)):
         options[_BARRIERS] = _Light(_EXPANDER)
     return options

@@ -63,6 +63,9 @@ class ExportPolicy:
             have more than two dimensions.
         moves_together: whether small values that go to other devices by one kind of
             collective go together, in one.
+        drops_barriers: whether barriers that the author wrote are left out where no
+            gather and no product waits. XLA on CPUs would take them out, and with them
+            those that a joint collective's parts are read behind.
 
     Example:
         >>> ExportPolicy(name="mine", ties_first=False).as_data()["ties_first"]
@@ -90,6 +93,7 @@ class ExportPolicy:
     turns_products: bool = False
     halves_rows: bool = False
     moves_together: bool = False
+    drops_barriers: bool = False
 
     def __post_init__(self) -> None:
         """Check every answer."""
@@ -132,6 +136,7 @@ XLA_CPU = ExportPolicy(
     turns_products=True,
     halves_rows=True,
     moves_together=True,
+    drops_barriers=True,
 )
 # An MLP with ZeRO-2 takes 1313 MiB if updates are gathered, 1153 if parameters are.
 # A scanned transformer with ZeRO-2 takes 1361 MiB of temporaries if an iteration of its

@@ -7,7 +7,7 @@ depend on them), and then recomputes everything as soon as it can: memory isn't 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from partir.simulate.device.spec import DeviceSpec
@@ -17,11 +17,12 @@ from partir.simulate.kernels.narrowed import narrowed
 from partir.simulate.kernels.product_operands import with_operands
 from partir.simulate.kernels.scatter_sums import scatter_into_sums
 from partir.simulate.kernels.tile_copies import copy_tiles
+from partir.spmd.authors_barriers import drop_barriers
 from partir.spmd.prepare import has_ties, prepared
 from partir.spmd.product_order import waits_of
-from partir.spmd.program import Collective, Control, SpmdOp, SpmdProgram
+from partir.spmd.program import Collective, SpmdProgram
 from partir.spmd.rewrites import drop_dead
-from partir.spmd.sweep import Sweep, run_pass
+from partir.spmd.sweep import run_pass
 from partir.spmd.weight_sizes import gathers_most
 
 Waits = Mapping[int, tuple[int, ...]]
@@ -72,27 +73,10 @@ def _compiled(program: SpmdProgram, device: DeviceSpec, keeps: bool) -> SpmdProg
         program = run_pass(program, copy_tiles)
     if device.fusion.narrow_products:
         program = run_pass(narrowed(program), narrow_captures)
-    if keeps or not any(map(_is_barrier, (op for op, _ in program.walk()))):
-        return program
-    return run_pass(program, _drop)
+    return program if keeps else run_pass(program, drop_barriers)
 
 
 def _scattered_into_sums(program: SpmdProgram) -> SpmdProgram:
     """Without the zeros that nothing is scattered into any more."""
     made = run_pass(program, scatter_into_sums)
     return program if made is program else drop_dead(made)
-
-
-def _is_barrier(op: SpmdOp) -> bool:
-    return isinstance(op, Control) and not op.blocks
-
-
-def _drop(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
-    others = []
-    for op in ops:
-        if not _is_barrier(op):
-            others.append(op)
-            continue
-        for operand, result in zip(op.operands, op.results, strict=True):
-            sweep.renamed[result] = sweep.renamed.get(operand, operand)
-    return others
