@@ -35,6 +35,8 @@ class ExportPolicy:
             transposed behind the reduction.
         gathers_results: whether results are made of tiles and gathered, instead of made
             of what was gathered.
+        keeps_arguments: whether an argument is kept until the result that takes its
+            place is gathered. XLA for TPUs would else copy it first.
         ties_in_loops: whether all gathers in loops are tied, not only repeated ones.
         sums_in_loops: whether a loop sums the slices that it writes into a stack,
             instead of the stack being summed behind it.
@@ -79,6 +81,7 @@ class ExportPolicy:
     scatters_major: bool = False
     sums_ordered: bool = False
     gathers_results: bool = False
+    keeps_arguments: bool = False
     ties_in_loops: bool = False
     sums_in_loops: bool = False
     outer_tiles: bool = False
@@ -170,6 +173,7 @@ XLA_TPU = ExportPolicy(
     scatters_major=True,
     sums_ordered=True,
     gathers_results=True,
+    keeps_arguments=True,
     ties_in_loops=True,
     orders_products=True,
     orders_in_loops=False,

@@ -8,6 +8,7 @@ depend on them), and then recomputes everything as soon as it can: memory isn't 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from partir.simulate.device.spec import DeviceSpec
@@ -46,7 +47,9 @@ def compiled(program: SpmdProgram, device: DeviceSpec) -> KeptProgram:
     Values have the types, and products' operands the form, that they have in memory.
     What products wait for is only of interest where the compiler orders kernels anew.
     """
-    program = prepared(program, device.export)
+    # Folded programs can't tell what is kept if what is recomputed is merged: barriers
+    # go behind that, though the exporter drops them before.
+    program = prepared(program, replace(device.export, drops_barriers=False))
     waits = _waits(program, device)
     depth_first = device.export.minds_memory and gathers_most(program)
     keeps = device.keeps_barriers or bool(waits) or has_ties(program)
