@@ -40,8 +40,15 @@ def gather(op: Signature) -> Iterator[Factor]:
 
 @local_attrs("gather")
 def gather_attrs(nest: Nest) -> dict[str, str]:
-    """A tiled window is as large as the tile; batching dimensions stay at one."""
-    attrs = dict(nest.signature.attrs)
+    """A tiled window is as large as the tile; batching dimensions stay at one.
+
+    Of several columns of indices that are in order, one that is brought into the tile
+    leaves the others in none.
+    """
+    attrs, lookup = dict(nest.signature.attrs), gather_lookup(nest.signature)
+    brought = {*tiled_dims(nest, lookup.single())}.intersection(lookup.addressed)
+    if brought and len(lookup.addressed) > 1 and "indices_are_sorted" in attrs:
+        attrs["indices_are_sorted"] = "false"
     sizes = list(ints(attrs["slice_sizes"]))
     whole = nest.signature.operands[0].shape
     for dim, axes in enumerate(nest.needs[0]):
