@@ -175,6 +175,22 @@ def test_each_product_is_as_precise_as_the_one_of_the_source() -> None:
     assert not is_proved(whole(given, "f32", source, local))
 
 
+def mixed(name: str, x: str, y: str) -> str:
+    return precise(name, x, y, "HIGHEST, DEFAULT").replace("DEFAULT, HIGHEST, ", "")
+
+
+def test_operands_in_different_precisions_do_not_commute() -> None:
+    """Be they compared as they are, or element by element."""
+    given = {"x": F, "y": F}
+    source, local = [mixed("r", "x", "y")], [mixed("r", "y", "x")]
+    assert "[HIGHEST, DEFAULT]" in source[0]
+    assert is_proved(whole(given, "f32", source, source))
+    assert not is_proved(whole(given, "f32", source, local))
+    summed = [binary("b", "add", "a", "a", "f32"), binary("r", "add", "b", "a", "f32")]
+    source, local = [mixed("a", "x", "y"), *summed], [mixed("a", "y", "x"), *summed]
+    assert not is_proved(whole(given, "f32", source, local))
+
+
 def test_the_least_of_truths_is_whether_all_hold() -> None:
     """Also where it is a truth that is known by its name alone."""
     given = dict.fromkeys("xyz", "4xi1")

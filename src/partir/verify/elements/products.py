@@ -13,13 +13,13 @@ from partir.verify.elements.cases import Scalar
 from partir.verify.elements.elementwise import Elementwise
 from partir.verify.elements.moving import numbered, shown
 from partir.verify.elements.rings import Integers, Truths, ring_of
-from partir.verify.equations.products import conv_numbers
+from partir.verify.equations.products import PRECISION, conv_numbers, is_mixed
 from partir.verify.layout import Unreadable
 from partir.verify.types import has_all_of
 from partir.verify.windows import convolved_windows
 
 Elements = list[Scalar]
-_PRECISION = ("precision_config", "algorithm")
+_PRECISION = (PRECISION, "algorithm")
 Pairs = tuple[list[list[int]], list[list[int]]]  # of each result: places on both sides
 
 
@@ -69,6 +69,8 @@ def _precision(ops: Elementwise, signature: Signature) -> int:
     """What tells a product of floats from one of other precision."""
     (result,), said = signature.results, said_of(signature)
     assert said is not None
+    if is_mixed(signature.attrs):
+        raise Unreadable("a product of operands in different precisions")
     if not all(has_all_of(result.dtype, t.dtype) for t in signature.operands):
         raise Unreadable("a product in a type that has less numbers than its operands")
     return ops.as_precise(said)
