@@ -69,6 +69,32 @@ def test_known_places_are_in_order(places: str, right: bool) -> None:
     assert is_proved(case) is right
 
 
+@pytest.mark.usefixtures("x64")
+def test_what_is_behind_an_end_is_in_no_order() -> None:
+    """Of three indices, the second device has one, and something else."""
+    source = function({"x": "8xf64", "i": INDEX}, "3xf64", f"%r = {gather(8, 'i')}")
+    local = source.replace("3x1xi32", "2x1xi32").replace("3xf64", "2xf64")
+    tiles = (("B",),)
+    case = Case(source, local, [(), tiles], tiles)
+    assert is_proved(case)
+    assert is_proved(told(case, local=False))
+    assert not is_proved(told(case))
+
+
+def test_partitioned_programs_do_not_say_so_of_short_tiles() -> None:
+    """Of sixteen indices thirteen count."""
+
+    def some(x: jax.Array, i: jax.Array) -> jax.Array:
+        return jnp.sin(x.at[i[:13]].get(indices_are_sorted=True))
+
+    args = (shape(8), shape(16, dtype="int32"))
+    tactic = partir.ManualPartition({"i": 0}, "B")
+    p = partir.partition(some, {"B": 4}, [tactic], args=args)
+    assert "tensor<4x1xi32>" in p.stablehlo()
+    assert "indices_are_sorted = true" not in p.stablehlo()
+    assert not p.verify().not_proved
+
+
 def test_one_of_several_columns_leaves_the_others_in_no_order() -> None:
     """Partitioned programs do not say so; what they do say is proved."""
 

@@ -43,11 +43,16 @@ def gather_attrs(nest: Nest) -> dict[str, str]:
     """A tiled window is as large as the tile; batching dimensions stay at one.
 
     Of several columns of indices that are in order, one that is brought into the tile
-    leaves the others in none.
+    leaves the others in none; nor is what is behind the end of a short tile.
     """
     attrs, lookup = dict(nest.signature.attrs), gather_lookup(nest.signature)
     brought = {*tiled_dims(nest, lookup.single())}.intersection(lookup.addressed)
-    if brought and len(lookup.addressed) > 1 and "indices_are_sorted" in attrs:
+    short = any(
+        loop.factor.operands[1] is not None and loop.factor.size % loop.size
+        for loop in nest.loops
+    )
+    unordered = short or (bool(brought) and len(lookup.addressed) > 1)
+    if unordered and "indices_are_sorted" in attrs:
         attrs["indices_are_sorted"] = "false"
     sizes = list(ints(attrs["slice_sizes"]))
     whole = nest.signature.operands[0].shape

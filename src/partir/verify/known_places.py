@@ -83,9 +83,9 @@ def _places(machine: Machine, index: View, vector: int | None) -> Rows:
 
 
 def _check_order(places: Rows, axes: int) -> None:
-    """Places that are said to be in order are; but for those that are not known."""
+    """Places that are said to be in order are."""
     for row in places.reshape(math.prod(places.shape[:axes]), -1):
-        if (np.diff(row[row != GARBAGE]) < 0).any():
+        if (row == GARBAGE).any() or (np.diff(row) < 0).any():
             raise Unreadable("a look-up at places that are not in order")
 
 

@@ -34,7 +34,7 @@ from partir.verify.machine import Machine, handler
 from partir.verify.monoids import sum_of
 from partir.verify.repetition import is_zero
 from partir.verify.rows import GARBAGE, Rows
-from partir.verify.spread import MOST, rows_of, tiled_along
+from partir.verify.spread import MOST, has_garbage, rows_of, tiled_along
 from partir.verify.sums import PART
 from partir.verify.terms import ClassTerm
 from partir.verify.unread import unread
@@ -165,7 +165,7 @@ def _looked_up(
     if tile.shape[-1] != op.signature.operands[0].shape[dim]:
         return None
     several = column.joined is not None
-    if several and says_sorted(op.signature):
+    if says_sorted(op.signature) and (several or has_garbage(local.layout)):
         return None
     for leaf, index in leaves(machine, column.value, several, several):
         known = _known(machine, op.signature, (mask, local, index))
@@ -387,7 +387,10 @@ def _gather(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]
     if places is not None:
         return [places]
     try:
-        return machine.by_equation(op, (value, plain_index(machine, index)))
+        if says_sorted(op.signature) and has_garbage(index.layout):
+            raise Unreadable("indices that are said to be in order, behind an end")
+        given = (value, plain_index(machine, index))
+        return [_by_promise(machine, op.signature, given)]
     except Unreadable:
         if machine.classes.source is None:
             raise
