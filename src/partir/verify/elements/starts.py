@@ -81,7 +81,11 @@ class Start:
     # By order
 
     def _is_by_order(self) -> bool:
-        """Whether it is at no end seen to change one of all rows that can differ."""
+        """Whether it is at no end seen to change one of all rows that can differ.
+
+        Of rows with nan only if the order of steps does not matter to them: if it does,
+        nobody says what is made of these.
+        """
         if GARBAGE in self._start or not all(map(_orders, self._body.ops)):
             return False
         free = [n for n, x in enumerate(self._start) if not self._is_known(n, x)]
@@ -91,7 +95,22 @@ class Start:
         kept = [one for one in chosen if one is not None]
         if math.prod(map(len, kept)) > _MOST:
             return False
-        return bool(self.ops.algebra.tried(partial(self._holds_of, free, kept)))
+        tried, nan = self.ops.algebra.tried, self.ops.numbers.special["nan"]
+        if tried(partial(self._holds_of, free, kept)):
+            return True
+        rows = [*itertools.product(*kept[len(free) :])]
+        plain = [[number for number in one if number != nan] for one in kept]
+        if len(rows) ** 3 > _MOST or not tried(partial(self._holds_of, free, plain)):
+            return False
+        return tried(partial(self._is_associative, rows)) is False
+
+    def _is_associative(self, rows: Sequence[Row]) -> bool:
+        """Whether steps on any three rows may be done in either order."""
+        run, flat = self._run, self._flat
+        return all(
+            flat(run(run(x, y), z)) == flat(run(x, run(y, z)))
+            for x, y, z in itertools.product(rows, repeat=3)
+        )
 
     def _holds_of(self, free: Sequence[int], chosen: Sequence[list[Scalar]]) -> bool:
         for numbers in itertools.product(*chosen):
