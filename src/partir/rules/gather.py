@@ -47,7 +47,8 @@ def gather_attrs(nest: Nest) -> dict[str, str]:
     """
     attrs, lookup = dict(nest.signature.attrs), gather_lookup(nest.signature)
     brought = {*tiled_dims(nest, lookup.single())}.intersection(lookup.addressed)
-    short = any(
+    batches = all(source is not None for *_, source in lookup.positions)
+    short = not batches and any(  # one index of each row of a batch is in order
         loop.factor.operands[1] is not None and loop.factor.size % loop.size
         for loop in nest.loops
     )

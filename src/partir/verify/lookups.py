@@ -259,8 +259,18 @@ def _is_read_there(
 
 
 def says_sorted(signature: Signature) -> bool:
-    """Whether a look-up is told that its indices are in order."""
-    return signature.attrs.get(_SORTED) == "true"
+    """Whether a look-up is told that its indices are in order.
+
+    One index, or one of each row of a batch, is so in any case.
+    """
+    numbers = fields(signature.attrs["dimension_numbers"])
+    others = {
+        *numbers.get("index_vector_dim", (0,)),
+        *numbers.get("start_indices_batching_dims", ()),
+    }
+    shape = signature.operands[1].shape
+    several = any(size > 1 for dim, size in enumerate(shape) if dim not in others)
+    return several and signature.attrs.get(_SORTED) == "true"
 
 
 def rises(index: np.ndarray, place: np.ndarray, least: int = 0) -> bool:
