@@ -18,5 +18,6 @@ looked at in this way, and only where nothing else proves a result.
 - `integers`, `converting`, `factors`, `monoids`, `elementwise`: ops of single elements.
 - `moving`, `places`, `lookups`, `products`, `bodies`, `folds`, `ordering`: other ops.
 - `alone`, `lockstep`, `branches`, `exchange`: programs, on all devices at once.
+- `live`: what results are made of; nothing else is written out.
 - `written_out`: the comparison.
 """
