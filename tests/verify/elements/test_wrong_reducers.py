@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import jax
 import pytest
 
-from partir.verify.elements.alone import new_ops
-from partir.verify.elements.cases import FALSE, GARBAGE, TRUE, Cases
+import partir
+from partir.verify.elements.alone import evaluated, new_ops
+from partir.verify.elements.cases import FALSE, GARBAGE, TRUE, WORK, Cases
 from partir.verify.elements.rings import ring_of
 from tests.verify.elements.test_written_out import ROWS, is_equal
 from tests.verify.modules import CHANNEL, Case, constant, function, is_proved
@@ -178,3 +180,19 @@ def test_reductions_of_another_type_are_others() -> None:
     )
     assert is_equal(right)
     assert not is_equal(wrong)
+
+
+def test_rows_are_not_put_in_many_orders_in_vain() -> None:
+    """Windows of a reducer with an order, of which each would take a good while."""
+    shape = jax.ShapeDtypeStruct((4, 16), "float32")
+    whole = jax.jit(lambda x: jax.lax.cumlogsumexp(x, axis=1))
+    program = partir.load(whole.lower(shape).as_text())
+    (scan,) = [op for op in program.ops if op.signature.name == "reduce_window"]
+    ops, ring = new_ops(), ring_of("f32")
+    rows = [ring.unknown(ops.algebra.point, "x", n) for n in range(64)]
+    start = [ops.numbers.special["-inf"]]
+    first = evaluated(ops, scan.signature, [rows, start])
+    assert WORK - ops.algebra.left < WORK // 4
+    left = ops.algebra.left
+    assert evaluated(ops, scan.signature, [rows, start]) == first
+    assert left - ops.algebra.left < WORK // 100

@@ -29,6 +29,7 @@ _NAMES = ("sum", "product", "max", "min", *_BITWISE)
 _KNOWN = (FALSE, TRUE)
 _ROWS = 4  # of numbers that a reducer is tried with
 _DRAWN = (1.0, 2.0, 4.0, -1.0, -2.0)  # exact, whatever is done with them
+_TRIES = 3  # to run so many rows, or fewer
 _ORDERS = 4  # drawn at random, besides forwards and backwards
 
 
@@ -73,23 +74,32 @@ class Nameless:
         self._again = self.neutral and self._run(start, start) == start
         self._settled = self._again and self._counts_once()
         self._flag = self._flags[0] if self._flags else None
+        self._key = ((tuple(self._dtypes), self._meaning), self._flat(start))
 
     def reduced(self, rows: Sequence[Row]) -> Row:
         """The row that rows make, from the first on."""
         if self._named is not None:
             return self._apart(self._named, [self._start, *rows])
         others = [row for row in rows if row != self._start] if self._again else rows
-        used = others if self._settled else rows
-        known = self.ops.algebra.tried(
-            partial(in_any_order, self._run, self._start, used)
-        )
+        known = self._in_any_order(others if self._settled else rows)
         if self._flag is not None and all(row[self._flag] in _KNOWN for row in rows):
             flagged = [row for row in rows if row[self._flag] == TRUE]
             if flagged:
                 return self._flagged(self._flag, flagged, known)
-        key = ((tuple(self._dtypes), self._meaning), self._flat(self._start))
         order = self.ops.monoids.in_order
-        return order(key, others, self._rings, known, parts=self.neutral)
+        return order(self._key, others, self._rings, known, parts=self.neutral)
+
+    def _in_any_order(self, rows: Sequence[Row]) -> Row | None:
+        """What rows make, if that is no matter of order; not tried in vain for long."""
+        vain = self.ops.in_vain.setdefault(self._key, [])
+        if sum(count <= len(rows) for count in vain) >= _TRIES:
+            return None
+        made = self.ops.algebra.tried(
+            partial(in_any_order, self._run, self._start, rows)
+        )
+        if made is None:
+            vain.append(len(rows))
+        return made
 
     def _flagged(self, at: int, rows: Sequence[Row], known: Row | None) -> Row:
         """Rows that count, without their flags and what others start from."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from partir.ir.core import Signature
@@ -55,6 +56,7 @@ class Elementwise:
         self._known: dict[Any, Run] = {}
         self._said: list[tuple[str, tuple[Any, ...]]] = []
         self._precise: set[tuple[str, ...]] = set()
+        self.in_vain: dict[Any, list[int]] = {}  # rows in any order, by their reducer
         self.of_source = True  # what is said of values is believed, and kept in mind
 
     def believe(self, name: str, rows: Sequence[Any]) -> None:
@@ -142,12 +144,7 @@ class Elementwise:
                 return integers.both(x, y) if which == y else integers.either(x, y)
             return self.algebra.chosen(ring, which, x, y)
 
-        def chosen(which: Scalar, x: Scalar, y: Scalar) -> Scalar:
-            if which in ((0, 0), (0, 1)):
-                return x if which == (0, 1) else y
-            return self.algebra.apply(run, ring, (truths, ring, ring), which, x, y)
-
-        return chosen
+        return partial(self.algebra.choice, run, ring)
 
     def _linear(self, name: str, dtype: str, ring: Ring) -> Run:
         """Differences; of what is no number, nothing else is known."""

@@ -83,6 +83,9 @@ class Monoids:
             carried = self._narrowed(monoid, dtype, ring, members)
         if carried is not None:
             return carried
+        settles = _settling(monoid, ring)
+        if settles is not None and settles in members:
+            return settles
         return self._together(monoid, dtype, ring, members)
 
     def _narrowed(
@@ -114,7 +117,7 @@ class Monoids:
         sets = {frozenset(unknowns(m)) for m in members if type(m) is Cases}
         seen = set[Unknown]().union(*sets)
         hidden = {u for m in members for u in self._hidden.get(m, ())}
-        flattens = len(sets) > 1 or (len(sets) == 1 and not hidden <= seen)
+        flattens = bool(sets) and (seen not in sets or not hidden <= seen)
         if flattens:
             members = [
                 self.algebra.flat(self._unsigned(m, ring), ring) for m in members
@@ -294,6 +297,8 @@ class Monoids:
         if not known:
             return others
         one = ring.number(_RUN[monoid](list(map(ring.typed, known)), ring))
+        if one == _settling(monoid, ring):
+            return [one]
         if others and self._changes_nothing(monoid, dtype, ring, one):
             return others
         return [one, *others]
@@ -381,6 +386,17 @@ def _identity(monoid: str, ring: Integers) -> int:
     return {"max": ring.least, "min": ring.largest, "and": -1, "or": 0, "xor": 0}[
         monoid
     ]
+
+
+def _settling(monoid: str, ring: Ring) -> Plain | None:
+    """The integer that a reduction is if it is among its members, whatever others are.
+
+    Floats have none: an infinity beside what is no number is not the largest.
+    """
+    if not isinstance(ring, Integers) or isinstance(ring, Truths):
+        return None
+    ends = {"max": ring.largest, "min": ring.least, "and": 0, "or": -1}
+    return ring.number(ends[monoid]) if monoid in ends else None
 
 
 _RUN: dict[str, Callable[[list[int], Integers], int]] = {
