@@ -181,9 +181,12 @@ class Algebra:
         if not isinstance(ring, Integers) or isinstance(ring, Truths):
             return None
         depends = [v for _, v in found if self._substituted(v, ring, unknown, 0) != v]
-        if not depends:
+        if depends:
+            one = depends[-1]
+        elif unknown[1] == ring.bits and type(found[0][1]) is tuple:
+            one = (unknown[0], found[0][1][1])  # as much more as it is at zero
+        else:
             return None
-        one = depends[-1]
         ends = (*[start for start, _ in found[1:]], 1 << unknown[1])
         for (start, value), end in zip(found, ends, strict=True):
             single = end - start == 1

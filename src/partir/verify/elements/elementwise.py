@@ -56,6 +56,7 @@ class Elementwise:
         self._known: dict[Any, Run] = {}
         self._said: list[tuple[str, tuple[Any, ...]]] = []
         self._precise: set[tuple[str, ...]] = set()
+        self.hits: dict[Any, Scalar] = {}  # whether windows start at a place
         self.in_vain: dict[Any, list[int]] = {}  # rows in any order, by their reducer
         self.of_source = True  # what is said of values is believed, and kept in mind
 
@@ -81,12 +82,15 @@ class Elementwise:
             return None
         dtypes = tuple(t.dtype for t in signature.operands)
         key = (signature.kind, dtypes, signature.results[0].dtype, _attrs(signature))
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._remembering(self._made(signature, dtypes))
-        return found
+        return self._remembering(key, lambda: self._made(signature, dtypes))
 
-    def _remembering(self, run: Run) -> Run:
+    def _remembering(self, key: Any, make: Callable[[], Run]) -> Run:
+        """What is made once for a key, and remembers what it has made of scalars."""
+        if key not in self._known:
+            self._known[key] = self._with_memory(make())
+        return self._known[key]
+
+    def _with_memory(self, run: Run) -> Run:
         known: dict[Any, Scalar] = {}
 
         def remembered(*args: Scalar) -> Scalar:
@@ -133,8 +137,19 @@ class Elementwise:
         run = self.converting.run(before, after)
         return lambda x: self.algebra.apply(run, *rings, x)
 
+    def times(self, dtype: str) -> Run:
+        """Products inside of sums, which are those of polynomials."""
+        ring, linear = ring_of(dtype), self.algebra.linear
+        mul = self.monoids.products.mul(ring)
+        return self._remembering(
+            ("times", dtype), lambda: lambda x, y: linear(mul, ring, x, y)
+        )
+
     def select(self, dtype: str) -> Run:
         """One of two, by a truth; what is not chosen may be anything."""
+        return self._remembering(("select", dtype), lambda: self._select(dtype))
+
+    def _select(self, dtype: str) -> Run:
         ring, truths = ring_of(dtype), ring_of("i1")
 
         def run(which: Plain, x: Scalar, y: Scalar) -> Scalar:

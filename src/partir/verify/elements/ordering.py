@@ -62,10 +62,14 @@ class Ordering:
         def run(one: Plain) -> Scalar:
             if one is GARBAGE:
                 return GARBAGE
+            before = self._floats.get((new, one))
+            if before is not None:
+                return before
             known = self._known_bits(old, new, one)
-            return (
-                ring.unknown(point, "bits", old, new, one) if known is None else known
-            )
+            if known is None:
+                known = ring.unknown(point, "bits", old, new, one)
+                self._floats[old, known] = one
+            return known
 
         return self.ops.algebra.apply(run, ring, rings, x)
 

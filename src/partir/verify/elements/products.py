@@ -34,11 +34,7 @@ def product(
         for type_, values in zip(types, given, strict=True)
     ]
     left, right = _pairs(signature)
-    total, linear, mul = (
-        ops.monoids.total,
-        ops.algebra.linear,
-        ops.monoids.products.mul(ring),
-    )
+    total, times = ops.monoids.total, ops.times(dtype)
     names = ("or", "and") if isinstance(ring, Truths) else ("sum", "product")
     made = []
     for places, others in zip(left, right, strict=True):
@@ -47,7 +43,7 @@ def product(
             if x >= 0:
                 one, two = sides[0][x], sides[1][y]
                 terms.append(
-                    linear(mul, ring, one, two)
+                    times(one, two)
                     if names[1] == "product"
                     else total("and", dtype, ring, (one, two))
                 )
