@@ -139,3 +139,17 @@ def test_an_infinity_settles_nothing(monoid: str, end: str) -> None:
     x = ring.unknown(ops.algebra.point, "x")
     far = ops.numbers.special[end]
     assert ops.monoids.total(monoid, "f32", ring, [x, far]) != far
+
+
+@pytest.mark.parametrize(("monoid", "nothing"), [("or", (0, 0)), ("and", (0, 1))])
+def test_a_truth_beside_what_changes_nothing(monoid: str, nothing: Any) -> None:
+    """However many integers it depends on."""
+    ops, ring = new_ops(), Truths()
+    truth: Any = (0, 1)
+    for number in range(12):
+        truth = Cases(ops.algebra.truth("t", number).unknown, (0, 1), ((0, 0), truth))
+    other = ops.algebra.truth("other")
+    total = ops.monoids.total
+    assert total(monoid, "i1", ring, [nothing, truth, nothing]) == truth
+    assert total(monoid, "i1", ring, [nothing, nothing]) == nothing
+    assert total(monoid, "i1", ring, [nothing, truth, other]) not in (truth, other)

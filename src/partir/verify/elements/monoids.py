@@ -185,6 +185,9 @@ class Monoids:
         held: dict[Scalar, None] = {}
         for member in members:
             held |= self._sets.get((monoid, "i1", member), {member: None})
+        held.pop(negated(settles), None)
+        if len(held) < 2:
+            return next(iter(held), negated(settles))
         made = self._of_truths(monoid, ring, [*held])
         if made is not GARBAGE:  # which is that of others as well
             self._sets[monoid, "i1", made] = held
@@ -197,8 +200,7 @@ class Monoids:
         if len(seen) > _FEW:
             flat = [self.algebra.flat(member, ring) for member in members]
             if not any(one is GARBAGE for one in flat):
-                others = (one for one in flat if one != negated(settles))
-                return self.algebra.truth(monoid, tuple(sorted(others)))
+                return self.algebra.truth(monoid, tuple(sorted(flat)))
         run = integers.both if monoid == "and" else integers.either
 
         def strict(x: Plain, y: Plain) -> Scalar:
