@@ -32,6 +32,7 @@ from partir.verify.elements.rings import (
     Truths,
     ring_of,
 )
+from partir.verify.elements.widening import WidenedIntegers, is_integer
 from partir.verify.equations.elementwise import ELEMENTWISE
 from partir.verify.layout import Unreadable
 from partir.verify.monoids import OF_TRUTHS, monoid_of_kind
@@ -52,6 +53,10 @@ class Elementwise:
         self.converting = Converting(algebra, self.numbers, self.monoids.bounds)
         self.monoids.narrow = self.converting.narrower
         self.monoids.widen = lambda old, new, x: self.converting.run(old, new)(x)
+        self.monoids.widened = WidenedIntegers(
+            lambda name, dtype, x: self.monoids.total(name, dtype, ring_of(dtype), x),
+            lambda before, after, x: self.convert(before, after)(x),
+        )
         self.bitcast: Bitcast | None = None  # see `ordering`
         self._known: dict[Any, Run] = {}
         self._said: list[tuple[str, tuple[Any, ...]]] = []
@@ -135,7 +140,26 @@ class Elementwise:
             return lambda x: x
         rings = (ring_of(after), (ring_of(before),))
         run = self.converting.run(before, after)
+        if is_integer(before) and is_integer(after):
+            return self._convert_integers(before, after, run)
         return lambda x: self.algebra.apply(run, *rings, x)
+
+    def _convert_integers(self, before: str, after: str, run: Run) -> Run:
+        """Of those that are widened, it is remembered what they were."""
+        new, old, widened = ring_of(after), ring_of(before), self.monoids.widened
+        assert widened is not None
+        widens = new.bits > old.bits  # type: ignore[union-attr]  # both are integers
+
+        def converted(x: Scalar) -> Scalar:
+            found = None if widens else widened.narrowed(before, x, after)
+            if found is not None:
+                return found
+            made = self.algebra.apply(run, new, (old,), x)
+            if widens:
+                widened.note(before, x, after, made)
+            return made
+
+        return converted
 
     def times(self, dtype: str) -> Run:
         """Products inside of sums, which are those of polynomials."""

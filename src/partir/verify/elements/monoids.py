@@ -33,6 +33,7 @@ from partir.verify.elements.rings import (
     Truths,
     part_of,
 )
+from partir.verify.elements.widening import WidenedIntegers
 from partir.verify.monoids import WITHOUT_INFINITY
 
 _FEW = 8  # unknowns that decide over a truth
@@ -60,6 +61,7 @@ class Monoids:
         self._sets: dict[Any, dict[Scalar, None]] = {}  # of what is made of several
         self.narrow: Narrow | None = None
         self.widen: Callable[[str, str, Plain], Plain] = lambda before, after, x: x
+        self.widened: WidenedIntegers | None = None
         self.carried: Carried | None = None  # how integers carry floats in their order
 
     def total(
@@ -68,6 +70,17 @@ class Monoids:
         """All members, combined."""
         if len(members) == 1:
             return members[0]
+        if self.widened is None or not isinstance(ring, Integers):
+            return self._total(monoid, dtype, ring, members)
+        made = self.widened.extreme(monoid, dtype, members)
+        if made is None:
+            made = self._total(monoid, dtype, ring, members)
+            self.widened.note_total(monoid, dtype, members, made)
+        return made
+
+    def _total(
+        self, monoid: str, dtype: str, ring: Ring, members: Sequence[Scalar]
+    ) -> Scalar:
         if monoid == "sum":
             return self._sum(dtype, ring, members)
         if monoid == "product" and isinstance(ring, Complex):
@@ -140,6 +153,8 @@ class Monoids:
         if type(member) is not Cases or not isinstance(ring, Floats):
             return member
         unsigned = self.algebra.unsigned
+        if not any(leaf in unsigned for leaf in leaves_of(member)):
+            return member
         return self.algebra.apply(lambda x: unsigned.get(x, x), ring, (ring,), member)
 
     def _plain_sum(self, dtype: str, members: Sequence[int]) -> int:
