@@ -9,6 +9,7 @@ from partir.ir.core import Op, Program, Region
 from partir.verify.elements.alone import Elements, evaluated
 from partir.verify.elements.elementwise import Elementwise
 from partir.verify.elements.live import Live
+from partir.verify.elements.products import PRODUCTS
 from partir.verify.layout import Unreadable
 
 OnDevices = list[Elements]  # of each device; equal ones may be one object
@@ -71,7 +72,7 @@ class Lockstep:
         """Count elements; stop before there are too many."""
         types = (*op.signature.results, *op.signature.operands)
         self.most -= devices * max(math.prod(t.shape) for t in types)
-        if op.kind == "stablehlo.dot_general" or op.kind == "stablehlo.convolution":
+        if op.kind in PRODUCTS:
             shapes = [math.prod(t.shape) for t in op.signature.operands]
             self.most -= devices * math.isqrt(
                 math.prod(shapes) * math.prod(op.signature.results[0].shape)

@@ -17,6 +17,7 @@ from partir.verify.equations.products import conv_numbers
 from partir.verify.windows import convolved_windows
 
 Elements = list[Scalar]
+PRODUCTS = frozenset({"stablehlo.dot_general", "stablehlo.convolution"})
 _PRECISION = ("precision_config", "algorithm")
 Pairs = tuple[list[list[int]], list[list[int]]]  # of each result: places on both sides
 
@@ -27,8 +28,7 @@ def product(
     """A dot_general or convolution."""
     (result,), types = signature.results, signature.operands
     dtype, ring = result.dtype, ring_of(result.dtype)
-    if not isinstance(ring, Integers):
-        ops.as_precise(*(signature.attrs.get(name, "") for name in _PRECISION))
+    hear_precision(ops, signature)
     sides = [
         list(map(ops.convert(type_.dtype, dtype), values))
         for type_, values in zip(types, given, strict=True)
@@ -49,6 +49,12 @@ def product(
                 )
         made.append(total(names[0], dtype, ring, terms))
     return made
+
+
+def hear_precision(ops: Elementwise, signature: Signature) -> None:
+    """Of products of floats: see `Elementwise.as_precise`."""
+    if not isinstance(ring_of(signature.results[0].dtype), Integers):
+        ops.as_precise(*(signature.attrs.get(name, "") for name in _PRECISION))
 
 
 @lru_cache(maxsize=256)

@@ -18,13 +18,14 @@ from partir.verify.elements.cases import GARBAGE, WORK
 from partir.verify.elements.elementwise import Elementwise
 from partir.verify.elements.live import Live, elements_of, live_values
 from partir.verify.elements.lockstep import Lockstep, OnDevices
+from partir.verify.elements.products import PRODUCTS, hear_precision
 from partir.verify.elements.rings import Truths, ring_of
 from partir.verify.layout import Unreadable
 from partir.verify.machine import SLIPS
 from partir.verify.rows import GARBAGE as NO_ROW
 from partir.verify.tiles import rows_of_tiles, tile_shape
 
-MOST = 1 << 17  # elements of both programs, on all devices
+MOST = 1 << 18  # elements of both programs, on all devices
 Tiling = Sequence[Sequence[str]]
 _ATTEMPTS = 2  # so many times the work of one
 _PARTS = 4  # so many times the elements of one
@@ -133,6 +134,9 @@ def _equal(
     ]
     for number, value, _ in given:
         wanted.env[value] = [_argument(ops, source.types[value], number, most)]
+    for op in source.ops:  # a collective may carry others' products along
+        if op.kind in PRODUCTS:
+            hear_precision(ops, op.signature)
     wanted.run(source.body)
     ops.of_source = False
     devices = Lockstep(ops, local, names, sizes, wanted.most, live[1])
