@@ -38,6 +38,7 @@ from partir.verify.monoids import WITHOUT_INFINITY
 
 _FEW = 8  # unknowns that decide over a truth
 _FAR = {"max": "-inf", "min": "inf"}
+_POSITIVE = {"f8E8M0FNU": Fraction(2) ** 127}  # the largest; its inverse is the least
 
 
 Narrow = Callable[[str, Sequence[int]], tuple[str, list[int]] | None]
@@ -328,10 +329,10 @@ class Monoids:
             return bool(member == ring.number(_identity(monoid, ring)))
         if monoid not in _FAR or not isinstance(member, int):
             return False
-        end = WITHOUT_INFINITY.get(dtype)
+        end = _end(monoid, dtype)
         if end is None:
             return member == self.numbers.special[_FAR[monoid]]
-        return self.numbers.number(member) == Fraction(-end if monoid == "max" else end)
+        return self.numbers.number(member) == end
 
     def start(self, monoid: str, dtype: str, ring: Ring) -> Plain | None:
         """What changes nothing; None if the type has no such number."""
@@ -340,16 +341,16 @@ class Monoids:
         if isinstance(ring, Integers):
             number = _identity(monoid, ring)
             return ring.number(number % 2 if isinstance(ring, Truths) else number)
-        if monoid in _FAR and dtype not in WITHOUT_INFINITY:
+        if monoid in _FAR and _end(monoid, dtype) is None:
             return self.numbers.special[_FAR[monoid]]
         return None
 
     def neutral(self, monoid: str, dtype: str, ring: Ring) -> Plain | None:
         """The same, or the end of a type without infinities."""
-        end = WITHOUT_INFINITY.get(dtype)
+        end = _end(monoid, dtype)
         if end is None or monoid not in _FAR:
             return self.start(monoid, dtype, ring)
-        return self.numbers.formula(Fraction(-end if monoid == "max" else end))
+        return self.numbers.formula(end)
 
     def in_order(
         self,
@@ -397,6 +398,14 @@ class Monoids:
         """An element of each value, without tables."""
         both = zip(row, rings, strict=True)
         return tuple(self.algebra.flat(one, ring) for one, ring in both)
+
+
+def _end(monoid: str, dtype: str) -> Fraction | None:
+    """What changes no extreme, of a type that has no infinity; None if it has."""
+    if dtype in _POSITIVE:
+        return _POSITIVE[dtype] if monoid == "min" else 1 / _POSITIVE[dtype]
+    end = WITHOUT_INFINITY.get(dtype)
+    return None if end is None else Fraction(-end if monoid == "max" else end)
 
 
 def _identity(monoid: str, ring: Integers) -> int:
