@@ -153,3 +153,26 @@ def test_a_truth_beside_what_changes_nothing(monoid: str, nothing: Any) -> None:
     assert total(monoid, "i1", ring, [nothing, truth, nothing]) == truth
     assert total(monoid, "i1", ring, [nothing, nothing]) == nothing
     assert total(monoid, "i1", ring, [nothing, truth, other]) not in (truth, other)
+
+
+def test_truths_that_are_looked_up_in_tiles() -> None:
+    """Each device finds one, or nothing; there are many that may be found."""
+    ops, ring = new_ops(), Truths()
+    index = (ops.algebra.point.unknown("index"), 32)
+    found = [ops.algebra.truth("found", number) for number in range(12)]
+    whole = ops.algebra.cases(index, range(12), found, ring)
+
+    def tile(start: int, end: int, first: int = 0) -> Any:
+        held = [
+            found[(n + first) % 12] if start <= n < end else (0, 0) for n in range(12)
+        ]
+        return ops.algebra.cases(index, range(12), held, ring)
+
+    def joined(*tiles: Any) -> Any:
+        return ops.monoids.total("or", "i1", ring, tiles)
+
+    assert joined(tile(0, 6), tile(6, 12)) == whole
+    assert joined(tile(6, 12), tile(0, 6), tile(2, 4)) == whole
+    assert joined(tile(0, 5), tile(6, 12)) != whole
+    assert joined(tile(0, 6), tile(6, 12, 1)) != whole
+    assert joined(tile(0, 7), tile(6, 12, 1)) != whole

@@ -162,14 +162,15 @@ class Algebra:
         )
         if len(pieces) * sum(v.size for v in inner) > _TURNED:
             return None
-        self._work(len(pieces))
+        self.work(len(pieces))
         made = []
         for piece in pieces:
             here = [v.at(piece) if s else v for v, s in zip(values, split, strict=True)]
             made.append(self.cases(unknown, starts, here, ring))
         return self.cases(first, pieces, made, ring)
 
-    def _work(self, count: int) -> None:
+    def work(self, count: int) -> None:
+        """Count cases that are looked at; stop before there are too many."""
         self.left -= count
         if self.left < 0:
             raise TooManyCases("too many cases to look at each")
@@ -254,7 +255,7 @@ class Algebra:
         if _product_of_sizes(tables) > _MOST:
             flat = [self.flat(a, r) for a, r in zip(args, rings, strict=True)]
             return run(*flat)
-        self._work(len(tables[0].starts))
+        self.work(len(tables[0].starts))
         unknown = self._first(tables)
         split = [type(a) is Cases and a.unknown == unknown for a in args]
         starts = sorted(
@@ -291,7 +292,7 @@ class Algebra:
         split = [one for one in others if one.unknown == unknown]
         more = {n for one in split for n in one.starts if which.at(n) not in _KNOWN}
         starts = sorted({*which.starts, *more})
-        self._work(len(starts))
+        self.work(len(starts))
         values = []
         for start, end in zip(starts, (*starts[1:], 1 << unknown[1]), strict=True):
             held, both = which.at(start), [x, y]

@@ -213,6 +213,9 @@ class Monoids:
         """Case by case if there are few of them, and else by a name."""
         settles = FALSE if monoid == "and" else TRUE
         seen = set[Unknown]().union(*[unknowns(m) for m in members if type(m) is Cases])
+        first = {m.unknown for m in members if type(m) is Cases}
+        if len(seen) > _FEW and len(first) == 1:
+            return self._in_common(monoid, ring, members, *first)
         if len(seen) > _FEW:
             flat = [self.algebra.flat(member, ring) for member in members]
             if not any(one is GARBAGE for one in flat):
@@ -225,6 +228,24 @@ class Monoids:
             return GARBAGE if GARBAGE in (x, y) else run(x, y)
 
         return reduce(partial(self.algebra.apply, strict, ring, (ring, ring)), members)
+
+    def _in_common(
+        self, monoid: str, ring: Ring, members: Sequence[Scalar], unknown: Unknown
+    ) -> Scalar:
+        """Case by case of what decides first over all that depend on anything.
+
+        Of look-ups in tiles, all but one say nothing then.
+        """
+        tables = [m for m in members if type(m) is Cases]
+        starts = sorted({start for table in tables for start in table.starts})
+        self.algebra.work(len(starts))
+        values = [
+            self._truth(
+                monoid, ring, [m.at(s) if type(m) is Cases else m for m in members]
+            )
+            for s in starts
+        ]
+        return self.algebra.cases(unknown, starts, values, ring)
 
     def _together(
         self, monoid: str, dtype: str, ring: Ring, members: Sequence[Scalar]
