@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import partir
-from partir.verify.elements.live import elements_of, live_values
+from partir.verify.elements.live import live_values
 from tests.verify.elements.test_written_out import ROWS, is_equal, summed
 from tests.verify.modules import Case, all_reduce, constant, function
 
@@ -39,15 +39,25 @@ func.func public @main(%x: tensor<4xf32>, %y: tensor<4xf32>)
 def test_what_loops_carry_is_live_if_it_is_read(result: int, ops: list[str]) -> None:
     program = partir.load(LOOP)
     live = live_values(program, [program.results[result].value])
+    assert live is not None
     found = [
         op.signature.name
         for op in program.ops
-        if op.operands and not op.regions and not live.isdisjoint(op.results)
+        if op.operands and not op.regions and not live.values.isdisjoint(op.results)
     ]
     assert sorted(found) == sorted([*ops, "compare"])
-    assert elements_of(program, live) < elements_of(
-        program, live_values(program, [port.value for port in program.results])
-    )
+    both = live_values(program, [port.value for port in program.results])
+    assert both is not None
+    assert live.elements < both.elements
+
+
+def test_more_elements_than_anybody_would_look_at() -> None:
+    program = partir.load(LOOP)
+    values = [port.value for port in program.results]
+    live = live_values(program, values)
+    assert live is not None
+    assert live_values(program, values, live.elements) == live
+    assert live_values(program, values, live.elements - 1) is None
 
 
 def with_more(start: str = "0.0", count: int = 64) -> Case:

@@ -60,7 +60,10 @@ def called(
 
 
 def _results(
-    ops: Elementwise, key: tuple[Hashable, ...], side: _Side, rows: Sequence[Elements]
+    ops: Elementwise,
+    key: tuple[Hashable, ...],
+    side: _Side,
+    rows: Sequence[Sequence[Scalar]],
 ) -> Iterator[Scalar]:
     """All elements that one row of operands makes of one result."""
     ring, algebra = ring_of(side.dtype), ops.algebra

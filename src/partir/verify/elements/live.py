@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from partir.ir.core import Op, Program
 
@@ -12,35 +13,40 @@ _BRANCHES = ("stablehlo.case", "stablehlo.if")
 Live = frozenset[int]
 
 
-def live_values(program: Program, results: Sequence[int]) -> Live:
-    """All values that some are made of; what a loop carries, only if it is read."""
-    makers, carriers = _makers(program), _carriers(program)
-    found, left = set[int](), [*results]
+class LiveValues(NamedTuple):
+    """Values that some are made of, and how many elements ops make of them."""
+
+    values: Live
+    elements: int  # a loop's count once
+
+
+def live_values(
+    program: Program, results: Sequence[int], most: int | None = None
+) -> LiveValues | None:
+    """All values that some are made of; what a loop carries, only if it is read.
+
+    None if they have more elements than anybody would look at.
+    """
+    carriers = _carriers(program)
+    found, left, ops = set[int](), [*results], set[int]()
+    elements = 0
     while left:
         value = left.pop()
         if value in found:
             continue
         found.add(value)
-        if value in makers:
-            op = makers[value]
+        index = program.producers.get(value)
+        if index is not None:
+            op = program.ops[index]
             left += _read(op, op.results.index(value))
+            if index not in ops:
+                ops.add(index)
+                elements += sum(math.prod(t.shape) for t in op.signature.results)
         elif value in carriers:
             left += _carried(*carriers[value])
-    return frozenset(found)
-
-
-def elements_of(program: Program, live: Live) -> int:
-    """Of all results of ops that are live; a loop's count once."""
-    return sum(
-        math.prod(type_.shape)
-        for op in program.ops
-        if not live.isdisjoint(op.results)
-        for type_ in op.signature.results
-    )
-
-
-def _makers(program: Program) -> dict[int, Op]:
-    return {value: op for op in program.ops for value in op.results}
+        if most is not None and elements > most:
+            return None
+    return LiveValues(frozenset(found), elements)
 
 
 def _carriers(program: Program) -> dict[int, tuple[Op, int]]:

@@ -16,7 +16,7 @@ from partir.mesh import Mesh
 from partir.verify.elements.alone import Elements, new_ops
 from partir.verify.elements.cases import GARBAGE, WORK
 from partir.verify.elements.elementwise import Elementwise
-from partir.verify.elements.live import Live, elements_of, live_values
+from partir.verify.elements.live import Live, live_values
 from partir.verify.elements.lockstep import Lockstep, OnDevices
 from partir.verify.elements.products import PRODUCTS, hear_precision
 from partir.verify.elements.rings import Truths, ring_of
@@ -67,18 +67,27 @@ class _Compared(NamedTuple):
     tilings: ProgramTilings
     most: int
 
-    def live(self, results: Sequence[int]) -> tuple[Live, Live]:
-        """What results are made of, in both programs."""
-        source, local = self.source, self.local
-        return (
-            live_values(source, [source.results[n].value for n in results]),
-            live_values(local, [local.body.results[n] for n in results]),
-        )
+    def live(self, results: Sequence[int], most: int) -> _Live | None:
+        """What results are made of; None if that has too many elements."""
+        source, local, count = self.source, self.local, self.mesh.size
+        wanted = [source.results[number].value for number in results]
+        here = live_values(source, wanted, most)
+        if here is None:
+            return None
+        own = [local.body.results[number] for number in results]
+        there = live_values(local, own, (most - here.elements) // count)
+        if there is None:
+            return None
+        size = here.elements + count * there.elements
+        return _Live(here.values, there.values, size)
 
-    def elements(self, live: tuple[Live, Live]) -> int:
-        """How many there are, on all devices."""
-        here, there = map(elements_of, (self.source, self.local), live)
-        return here + self.mesh.size * there
+
+class _Live(NamedTuple):
+    """What results are made of, in both programs."""
+
+    source: Live
+    local: Live
+    elements: int  # on all devices
 
 
 class _Attempts:
@@ -92,10 +101,9 @@ class _Attempts:
         """Results that are found equal; if all together are not, each by itself."""
         if not results or self._left <= 0:
             return frozenset()
-        live = self._of.live(results)
-        size = self._of.elements(live)
-        if size <= min(self._of.most, self._elements):
-            self._elements -= size
+        live = self._of.live(results, min(self._of.most, self._elements))
+        if live is not None:
+            self._elements -= live.elements
             found = self._attempt(results, live, turns)
             if found is not None:
                 return found
@@ -104,7 +112,7 @@ class _Attempts:
         return frozenset().union(*(self.equal([n], turns) for n in results))
 
     def _attempt(
-        self, results: Sequence[int], live: tuple[Live, Live], turns: bool
+        self, results: Sequence[int], live: _Live, turns: bool
     ) -> Found | None:
         work = min(self._left, WORK >> 2 if turns else WORK)
         ops = new_ops(turns, work)
@@ -119,18 +127,18 @@ class _Attempts:
 def _equal(
     ops: Elementwise,
     compared: _Compared,
-    live: tuple[Live, Live],
+    live: _Live,
     results: Sequence[int],
 ) -> Found:
     source, local, mesh, tilings, most = compared
     names, sizes = mesh.names, tuple(mesh.axes.values())
-    wanted = Lockstep(ops, source, (), (), most, live[0])
+    wanted = Lockstep(ops, source, (), (), most, live.source)
     given = [
         (number, *pair)
         for number, pair in enumerate(
             zip(source.body.arguments, local.body.arguments, strict=True)
         )
-        if pair[0] in live[0] or pair[1] in live[1]
+        if pair[0] in live.source or pair[1] in live.local
     ]
     for number, value, _ in given:
         wanted.env[value] = [_argument(ops, source.types[value], number, most)]
@@ -139,7 +147,7 @@ def _equal(
             hear_precision(ops, op.signature)
     wanted.run(source.body)
     ops.of_source = False
-    devices = Lockstep(ops, local, names, sizes, wanted.most, live[1])
+    devices = Lockstep(ops, local, names, sizes, wanted.most, live.local)
     for number, whole, value in given:
         type_, tiling = source.types[whole], tilings.arguments[number]
         _check_type(local.types[value], type_, tiling, mesh)
