@@ -74,12 +74,14 @@ class Elementwise:
         elif not any(n == name and _is_among(rows, said) for n, said in self._said):
             raise Unreadable("a promise that the source does not make")
 
-    def as_precise(self, *said: str) -> None:
-        """Hear how precise a product is: devices' are as precise as the source's."""
+    def as_precise(self, *said: str) -> bool:
+        """Hear how precise a product is: whether it is one that the source asks for.
+
+        A collective may carry products along that a result is not made of.
+        """
         if self.of_source:
             self._precise.add(said)
-        elif said not in self._precise:
-            raise Unreadable("a product that the source asks for in another precision")
+        return said in self._precise
 
     def run(self, signature: Signature) -> Run | None:
         """An op's function on scalars; None if it is none of one place."""

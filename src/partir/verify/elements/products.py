@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from partir.ir.attributes import fields, integer
 from partir.ir.core import Signature
-from partir.verify.elements.cases import Scalar
+from partir.verify.elements.cases import GARBAGE, Scalar
 from partir.verify.elements.elementwise import Elementwise
 from partir.verify.elements.moving import numbered, shown
 from partir.verify.elements.rings import Integers, Truths, ring_of
@@ -28,7 +29,9 @@ def product(
     """A dot_general or convolution."""
     (result,), types = signature.results, signature.operands
     dtype, ring = result.dtype, ring_of(result.dtype)
-    hear_precision(ops, signature)
+    said = [signature.attrs.get(name, "") for name in _PRECISION]
+    if not isinstance(ring, Integers) and not ops.as_precise(*said):
+        return [GARBAGE] * math.prod(result.shape)
     sides = [
         list(map(ops.convert(type_.dtype, dtype), values))
         for type_, values in zip(types, given, strict=True)
@@ -49,12 +52,6 @@ def product(
                 )
         made.append(total(names[0], dtype, ring, terms))
     return made
-
-
-def hear_precision(ops: Elementwise, signature: Signature) -> None:
-    """Of products of floats: see `Elementwise.as_precise`."""
-    if not isinstance(ring_of(signature.results[0].dtype), Integers):
-        ops.as_precise(*(signature.attrs.get(name, "") for name in _PRECISION))
 
 
 @lru_cache(maxsize=256)

@@ -18,7 +18,6 @@ from partir.verify.elements.cases import GARBAGE, WORK
 from partir.verify.elements.elementwise import Elementwise
 from partir.verify.elements.live import Live, live_values
 from partir.verify.elements.lockstep import Lockstep, OnDevices
-from partir.verify.elements.products import PRODUCTS, hear_precision
 from partir.verify.elements.rings import Truths, ring_of
 from partir.verify.layout import Unreadable
 from partir.verify.machine import SLIPS
@@ -142,9 +141,6 @@ def _equal(
     ]
     for number, value, _ in given:
         wanted.env[value] = [_argument(ops, source.types[value], number, most)]
-    for op in source.ops:  # a collective may carry others' products along
-        if op.kind in PRODUCTS:
-            hear_precision(ops, op.signature)
     wanted.run(source.body)
     ops.of_source = False
     devices = Lockstep(ops, local, names, sizes, wanted.most, live.local)
