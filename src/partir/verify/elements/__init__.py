@@ -15,8 +15,8 @@ looked at in this way, and only where nothing else proves a result.
 - `field`: numbers at the random point. `rings`: sums and products of each type.
 - `cases`: what depends on an integer that is not known, case by case.
 - `numbers`, `bounds`: floats that are known, or finite for certain.
-- `integers`, `widening`, `converting`, `factors`, `monoids`, `elementwise`: ops of
-  single elements.
+- `integers`, `widening`, `converting`, `factors`, `truths`, `monoids`, `elementwise`:
+  ops of single elements.
 - `moving`, `places`, `lookups`, `products`, `bodies`, `folds`, `ordering`, `calls`:
   other ops.
 - `alone`, `lockstep`, `branches`, `exchange`: programs, on all devices at once.

@@ -7,18 +7,14 @@ from fractions import Fraction
 from functools import partial, reduce
 from typing import Any
 
-from partir.verify.elements import integers
 from partir.verify.elements.bounds import FiniteBounds
 from partir.verify.elements.cases import (
-    FALSE,
     GARBAGE,
-    TRUE,
     Algebra,
     Cases,
     Scalar,
     Unknown,
     leaves_of,
-    negated,
     unknowns,
 )
 from partir.verify.elements.factors import FactorProducts
@@ -33,10 +29,10 @@ from partir.verify.elements.rings import (
     Truths,
     part_of,
 )
+from partir.verify.elements.truths import TruthMonoids
 from partir.verify.elements.widening import WidenedIntegers
 from partir.verify.monoids import WITHOUT_INFINITY
 
-_FEW = 8  # unknowns that decide over a truth
 _FAR = {"max": "-inf", "min": "inf"}
 _POSITIVE = {"f8E8M0FNU": Fraction(2) ** 127}  # the largest; its inverse is the least
 
@@ -53,6 +49,7 @@ class Monoids:
         self.algebra, self.numbers = algebra, numbers
         self.bounds = FiniteBounds(numbers)
         self.products = FactorProducts(algebra, numbers, self.bounds)
+        self.truths = TruthMonoids(algebra)
         far = [numbers.special[name] for name in ("inf", "-inf", "nan")]
         self._infinite = {one: (one, 0) for one in far}
         self._hidden: dict[Scalar, set[Unknown]] = {}  # whose tables sums are not
@@ -91,7 +88,7 @@ class Monoids:
             run = partial(self.products.of_integers, ring)
             return reduce(partial(self.algebra.linear, run, ring), members)
         if isinstance(ring, Truths) and monoid != "xor":
-            return self._truth(monoid, ring, members)
+            return self.truths.total(monoid, members)
         carried = self.carried(monoid, dtype, members) if self.carried else None
         if carried is None and monoid in _FAR and isinstance(ring, Floats):
             carried = self._narrowed(monoid, dtype, ring, members)
@@ -192,60 +189,6 @@ class Monoids:
         self._infinite[made] = (far, rest)
         self.algebra.far.add(made)
         return made
-
-    def _truth(self, monoid: str, ring: Ring, members: Sequence[Scalar]) -> Scalar:
-        """Whether all hold, or one does; one that does not, or does, settles it."""
-        settles = FALSE if monoid == "and" else TRUE
-        if any(m == settles for m in members):
-            return settles
-        held: dict[Scalar, None] = {}
-        for member in members:
-            held |= self._sets.get((monoid, "i1", member), {member: None})
-        held.pop(negated(settles), None)
-        if len(held) < 2:
-            return next(iter(held), negated(settles))
-        made = self._of_truths(monoid, ring, [*held])
-        if made is not GARBAGE:  # which is that of others as well
-            self._sets[monoid, "i1", made] = held
-        return made
-
-    def _of_truths(self, monoid: str, ring: Ring, members: Sequence[Scalar]) -> Scalar:
-        """Case by case if there are few of them, and else by a name."""
-        settles = FALSE if monoid == "and" else TRUE
-        seen = set[Unknown]().union(*[unknowns(m) for m in members if type(m) is Cases])
-        first = {m.unknown for m in members if type(m) is Cases}
-        if len(seen) > _FEW and len(first) == 1:
-            return self._in_common(monoid, ring, members, *first)
-        if len(seen) > _FEW:
-            flat = [self.algebra.flat(member, ring) for member in members]
-            if not any(one is GARBAGE for one in flat):
-                return self.algebra.truth(monoid, tuple(sorted(flat)))
-        run = integers.both if monoid == "and" else integers.either
-
-        def strict(x: Plain, y: Plain) -> Scalar:
-            if settles in (x, y):
-                return settles
-            return GARBAGE if GARBAGE in (x, y) else run(x, y)
-
-        return reduce(partial(self.algebra.apply, strict, ring, (ring, ring)), members)
-
-    def _in_common(
-        self, monoid: str, ring: Ring, members: Sequence[Scalar], unknown: Unknown
-    ) -> Scalar:
-        """Case by case of what decides first over all that depend on anything.
-
-        Of look-ups in tiles, all but one say nothing then.
-        """
-        tables = [m for m in members if type(m) is Cases]
-        starts = sorted({start for table in tables for start in table.starts})
-        self.algebra.work(len(starts))
-        values = [
-            self._truth(
-                monoid, ring, [m.at(s) if type(m) is Cases else m for m in members]
-            )
-            for s in starts
-        ]
-        return self.algebra.cases(unknown, starts, values, ring)
 
     def _together(
         self, monoid: str, dtype: str, ring: Ring, members: Sequence[Scalar]
