@@ -196,3 +196,18 @@ def test_rows_are_not_put_in_many_orders_in_vain() -> None:
     left = ops.algebra.left
     assert evaluated(ops, scan.signature, [rows, start]) == first
     assert left - ops.algebra.left < WORK // 100
+
+
+def test_known_rows_behind_many_that_have_an_order() -> None:
+    """To find that out takes little: known rows are run all the same."""
+    shape = jax.ShapeDtypeStruct((8, 4), "float32")
+    program = partir.load(jax.jit(lambda x: x.argmax(1)).lower(shape).as_text())
+    (largest,) = [op for op in program.ops if op.signature.name == "reduce"]
+    ops = new_ops()
+    unknown = [ring_of("f32").unknown(ops.algebra.point, "x", n) for n in range(28)]
+    rows = [*unknown, 0, 1, 0, 0]
+    places = [(0, number % 4) for number in range(32)]
+    start = [[ops.numbers.special["-inf"]], [(0, 0)]]
+    _, found = evaluated(ops, largest.signature, [rows, places, *start])
+    assert found[-1] == (0, 1)
+    assert all(type(one) is Cases or one[0] for one in found[:-1])

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from partir.ir.core import Lambda
-from partir.verify.elements.cases import FALSE, GARBAGE, TRUE, Cases, Scalar
+from partir.verify.elements.cases import FALSE, GARBAGE, TRUE, WORK, Cases, Scalar
 from partir.verify.elements.constants import constant
 from partir.verify.elements.elementwise import Elementwise
 from partir.verify.elements.rings import (
@@ -29,7 +29,8 @@ _NAMES = ("sum", "product", "max", "min", *_BITWISE)
 _KNOWN = (FALSE, TRUE)
 _ROWS = 4  # of numbers that a reducer is tried with
 _DRAWN = (1.0, 2.0, 4.0, -1.0, -2.0)  # exact, whatever is done with them
-_TRIES = 3  # to run so many rows, or fewer
+_TRIES = 3  # to run so many rows, or fewer, in vain
+_MUCH = WORK >> 9  # for one try
 _ORDERS = 4  # drawn at random, besides forwards and backwards
 
 
@@ -92,12 +93,16 @@ class Nameless:
     def _in_any_order(self, rows: Sequence[Row]) -> Row | None:
         """What rows make, if that is no matter of order; not tried in vain for long."""
         vain = self.ops.in_vain.setdefault(self._key, [])
-        if sum(count <= len(rows) for count in vain) >= _TRIES:
+        if sum(count <= len(rows) for count in vain) >= _TRIES and not all(
+            self._known(x, ring)
+            for row in rows
+            for x, ring in zip(row, self._rings, strict=True)
+        ):
             return None
-        made = self.ops.algebra.tried(
-            partial(in_any_order, self._run, self._start, rows)
-        )
-        if made is None:
+        algebra = self.ops.algebra
+        left = algebra.left
+        made = algebra.tried(partial(in_any_order, self._run, self._start, rows))
+        if made is None and left - algebra.left > _MUCH:
             vain.append(len(rows))
         return made
 
