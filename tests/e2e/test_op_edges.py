@@ -195,3 +195,20 @@ def test_slice_of_a_range_that_starts_out_of_range(start: int) -> None:
     p = partir.partition(rows_added, {"X": 2}, [columns], args=(x, y, at))
     first = min(max(start + 6 if start < 0 else start, 0), 2)
     np.testing.assert_array_equal(p.compile()(x, y, at), x[:, first : first + 4] + y)
+
+
+@pytest.mark.parametrize("start", [5, -3, 1])
+def test_slice_of_one_window_that_starts_out_of_range(start: int) -> None:
+    """XLA makes a slice of a gather of one window, and joins it to others as well."""
+    numbers = lax.GatherDimensionNumbers((1, 2), (), (0, 1))
+
+    def window_added(x: Array, y: Array, at: Array) -> Array:
+        mode = lax.GatherScatterMode.PROMISE_IN_BOUNDS
+        return lax.gather(x, at, numbers, (4, 4), mode=mode)[0] + y
+
+    x, y = whole_numbers(4, 6), whole_numbers(4, 4, seed=1)
+    at = np.array([[0, start]], np.int8)
+    columns = ManualPartition({"y": 1}, axis="X")
+    p = partir.partition(window_added, {"X": 2}, [columns], args=(x, y, at))
+    first = min(max(start, 0), 2)
+    np.testing.assert_array_equal(p.compile()(x, y, at), x[:, first : first + 4] + y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from partir.ir.attributes import i64_array, integer, ints
@@ -13,6 +14,7 @@ from partir.rules.monoids import additive
 from partir.rules.nest import Nest
 from partir.rules.positions import (
     Columns,
+    clamped,
     is_tile,
     located,
     signed,
@@ -95,6 +97,41 @@ def gather_form(
         mask = spread(emitter, mask, made.type, dims)
         made = zero_outside_tile(emitter, made, mask)
     return (made,)
+
+
+def takes_one_window(nest: Nest) -> bool:
+    """Whether an op takes a single window, from a place that it brings into range."""
+    return nest.signature.kind == "stablehlo.gather" and bool(_window_limits(nest))
+
+
+def window_in_range(
+    nest: Nest, emitter: Emitter, operands: Sequence[Ssa]
+) -> tuple[Ssa, ...]:
+    """Operands of such an op, its index brought into range beforehand.
+
+    XLA makes a slice of it, which it joins to others (see `in_range`).
+    """
+    operand, indices = operands
+    lookup = gather_lookup(nest.signature)
+    columns = Columns.of(
+        emitter, signed(emitter, indices, lookup.operand), lookup.vector
+    )
+    for place, limit in _window_limits(nest).items():
+        columns.items[place] = clamped(emitter, columns.items[place], limit + 1)
+    return operand, columns.joined()
+
+
+def _window_limits(nest: Nest) -> dict[int, int]:
+    """By the place in an index: the last start of several neighbours, but not all."""
+    lookup = gather_lookup(nest.signature)
+    shape = nest.operand_types[1].shape
+    if math.prod(n for dim, n in enumerate(shape) if dim != lookup.vector) != 1:
+        return {}
+    return {
+        place: lookup.operand[dim] - lookup.sizes[dim]
+        for place, dim in enumerate(lookup.addressed)
+        if 1 < lookup.sizes[dim] < lookup.operand[dim]
+    }
 
 
 @rule("torch_index_select")

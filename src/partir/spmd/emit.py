@@ -12,6 +12,7 @@ from partir.ir.filled import literal_of
 from partir.ir.source import Location
 from partir.ir.types import TensorType
 from partir.ir.user_rule import FUNCTION_ID
+from partir.rules.gather import takes_one_window, window_in_range
 from partir.rules.host import runs_once
 from partir.rules.indexing import in_range, takes_a_range
 from partir.rules.joins import join_of
@@ -132,6 +133,8 @@ class TextEmitter:
         operands = once_operands(nest, self, operands, splats)
         if takes_a_range(nest):
             operands = in_range(nest, self, operands, splats)
+        elif takes_one_window(nest):
+            operands = window_in_range(nest, self, operands)
         form = form_hook(nest.signature.kind) or emit_default
         return form(nest, self, operands)
 
@@ -163,7 +166,8 @@ class TextEmitter:
         own = own or FORMED in signature.attrs
         formed = (nest.loops or own) and form_hook(signature.kind)
         special = formed or FUNCTION_ID in signature.attrs or has_garbage(nest)
-        special = special or takes_a_range(nest) or bool(nest.joins)
+        special = special or takes_a_range(nest) or takes_one_window(nest)
+        special = special or bool(nest.joins)
         special = special or runs_once(signature)
         template = None
         literal = literal_of(signature)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import jax
 import pytest
 
-from partir.verify.elements.alone import new_ops
-from partir.verify.elements.cases import FALSE, GARBAGE, TRUE, Cases
+import partir
+from partir.verify.elements.alone import evaluated, new_ops
+from partir.verify.elements.cases import FALSE, GARBAGE, TRUE, WORK, Cases
 from partir.verify.elements.rings import ring_of
 from tests.verify.elements.test_written_out import ROWS, is_equal
 from tests.verify.modules import CHANNEL, Case, constant, function, is_proved
@@ -178,3 +180,34 @@ def test_reductions_of_another_type_are_others() -> None:
     )
     assert is_equal(right)
     assert not is_equal(wrong)
+
+
+def test_rows_are_not_put_in_many_orders_in_vain() -> None:
+    """Windows of a reducer with an order, of which each would take a good while."""
+    shape = jax.ShapeDtypeStruct((4, 16), "float32")
+    whole = jax.jit(lambda x: jax.lax.cumlogsumexp(x, axis=1))
+    program = partir.load(whole.lower(shape).as_text())
+    (scan,) = [op for op in program.ops if op.signature.name == "reduce_window"]
+    ops, ring = new_ops(), ring_of("f32")
+    rows = [ring.unknown(ops.algebra.point, "x", n) for n in range(64)]
+    start = [ops.numbers.special["-inf"]]
+    first = evaluated(ops, scan.signature, [rows, start])
+    assert WORK - ops.algebra.left < WORK // 4
+    left = ops.algebra.left
+    assert evaluated(ops, scan.signature, [rows, start]) == first
+    assert left - ops.algebra.left < WORK // 100
+
+
+def test_known_rows_behind_many_that_have_an_order() -> None:
+    """To find that out takes little: known rows are run all the same."""
+    shape = jax.ShapeDtypeStruct((8, 4), "float32")
+    program = partir.load(jax.jit(lambda x: x.argmax(1)).lower(shape).as_text())
+    (largest,) = [op for op in program.ops if op.signature.name == "reduce"]
+    ops = new_ops()
+    unknown = [ring_of("f32").unknown(ops.algebra.point, "x", n) for n in range(28)]
+    rows = [*unknown, 0, 1, 0, 0]
+    places = [(0, number % 4) for number in range(32)]
+    start = [[ops.numbers.special["-inf"]], [(0, 0)]]
+    _, found = evaluated(ops, largest.signature, [rows, places, *start])
+    assert found[-1] == (0, 1)
+    assert all(type(one) is Cases or one[0] for one in found[:-1])

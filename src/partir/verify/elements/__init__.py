@@ -15,9 +15,11 @@ looked at in this way, and only where nothing else proves a result.
 - `field`: numbers at the random point. `rings`: sums and products of each type.
 - `cases`: what depends on an integer that is not known, case by case.
 - `numbers`, `bounds`: floats that are known, or finite for certain.
-- `integers`, `converting`, `factors`, `monoids`, `elementwise`: ops of single elements.
-- `moving`, `places`, `lookups`, `products`, `folds`, `ordering`: other ops.
+- `integers`, `widening`, `converting`, `factors`, `truths`, `monoids`, `elementwise`:
+  ops of single elements.
+- `moving`, `places`, `lookups`, `products`, `folds`, `ordering`, `calls`: other ops.
 - `bodies`, `starts`: reducers without a name.
 - `alone`, `lockstep`, `branches`, `exchange`: programs, on all devices at once.
+- `live`: what results are made of; nothing else is written out.
 - `written_out`: the comparison.
 """

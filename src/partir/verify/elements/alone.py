@@ -10,6 +10,7 @@ import numpy as np
 from partir.ir.attributes import CONSTRAINT, integer
 from partir.ir.core import Lambda, Signature
 from partir.verify.elements.bodies import body_of
+from partir.verify.elements.calls import called
 from partir.verify.elements.cases import WORK, Algebra, Scalar
 from partir.verify.elements.constants import constant, number
 from partir.verify.elements.elementwise import Elementwise
@@ -135,4 +136,7 @@ _SEVERAL: Mapping[
     "stablehlo.fft": fft,
     "stablehlo.sort": sort,
     "chlo.top_k": top_k,
+    "stablehlo.custom_call": called,
+    "stablehlo.cholesky": called,
+    "stablehlo.triangular_solve": called,
 }

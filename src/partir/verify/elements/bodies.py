@@ -8,13 +8,14 @@ from functools import cached_property, partial
 from typing import Any
 
 from partir.ir.core import Lambda
-from partir.verify.elements.cases import FALSE, TRUE, Scalar
+from partir.verify.elements.cases import FALSE, GARBAGE, TRUE, WORK, Cases, Scalar
 from partir.verify.elements.constants import constant
 from partir.verify.elements.elementwise import Elementwise
 from partir.verify.elements.rings import (
     Complex,
     Integers,
     Plain,
+    Ring,
     Truths,
     ring_of,
 )
@@ -24,6 +25,8 @@ from partir.verify.layout import Unreadable
 _BITWISE = ("and", "or", "xor")
 _NAMES = ("sum", "product", "max", "min", *_BITWISE)
 _KNOWN = (FALSE, TRUE)
+_TRIES = 3  # to run so many rows, or fewer, in vain
+_MUCH = WORK >> 9  # for one try
 _ORDERS = 4  # drawn at random, besides forwards and backwards
 
 
@@ -66,6 +69,7 @@ class Nameless:
         self._flags = [n for n in range(len(start)) if self._is_flag(n)]
         self._body = body
         self._flag = self._flags[0] if self._flags else None
+        self._key = ((tuple(self._dtypes), self._meaning), self._flat(start))
 
     @cached_property
     def _counts(self) -> Start:
@@ -78,16 +82,38 @@ class Nameless:
             return self._apart(self._named, [self._start, *rows])
         drops = self._counts.ends  # nothing, wherever it comes again
         others = [row for row in rows if row != self._start] if drops else rows
-        known = self.ops.algebra.tried(
-            partial(in_any_order, self._run, self._start, others)
-        )
+        known = self._in_any_order(others)
         if self._flag is not None and all(row[self._flag] in _KNOWN for row in rows):
             flagged = [row for row in rows if row[self._flag] == TRUE]
             if flagged:
                 return self._flagged(self._flag, flagged, known)
-        key = ((tuple(self._dtypes), self._meaning), self._flat(self._start))
         order = self.ops.monoids.in_order
-        return order(key, others, self._rings, known, parts=self._counts.inside)
+        return order(self._key, others, self._rings, known, parts=self._counts.inside)
+
+    def _in_any_order(self, rows: Sequence[Row]) -> Row | None:
+        """What rows make, if that is no matter of order; not tried in vain for long."""
+        vain = self.ops.in_vain.setdefault(self._key, [])
+        if sum(count <= len(rows) for count in vain) >= _TRIES and not all(
+            self._known(x, ring)
+            for row in rows
+            for x, ring in zip(row, self._rings, strict=True)
+        ):
+            return None
+        algebra = self.ops.algebra
+        left = algebra.left
+        made = algebra.tried(partial(in_any_order, self._run, self._start, rows))
+        if made is None and left - algebra.left > _MUCH:
+            vain.append(len(rows))
+        return made
+
+    def _known(self, x: Scalar, ring: Ring) -> bool:
+        """Whether something is a number, or both of its parts are."""
+        if x is GARBAGE or type(x) is Cases:
+            return False
+        if isinstance(ring, Integers):
+            return ring.known(x) is not None
+        parts = x if isinstance(ring, Complex) else (x,)
+        return None not in [self.ops.numbers.number(part) for part in parts]
 
     def _flagged(self, at: int, rows: Sequence[Row], known: Row | None) -> Row:
         """Rows that count, without their flags and what others start from."""

@@ -23,7 +23,7 @@ def _while(state: Lockstep, op: Op) -> list[OnDevices]:
     Where a loop may end, its values there are kept, and chosen afterwards.
     """
     condition, body = op.regions
-    held = [state.env[value] for value in op.operands]
+    held = state.held(op.operands)
     ends: list[tuple[Scalar, list[OnDevices]]] = []
     for _ in range(_MOST_STEPS):
         state.env.update(zip(condition.arguments, held, strict=True))
@@ -37,7 +37,7 @@ def _while(state: Lockstep, op: Op) -> list[OnDevices]:
             raise TooLarge("a loop that may end at too many steps")
         state.env.update(zip(body.arguments, held, strict=True))
         state.run(body)
-        held = [state.env[value] for value in body.results]
+        held = state.held(body.results)
     raise TooLarge("a loop of too many steps")
 
 
@@ -108,7 +108,7 @@ def _case(state: Lockstep, op: Op) -> list[OnDevices]:
     last = len(branches) - 1
     branch = branches[taken if 0 <= taken <= last else last]
     state.run(branch)
-    return [state.env[value] for value in branch.results]
+    return state.held(branch.results)
 
 
 def _each(state: Lockstep, op: Op, branches: Sequence[Region]) -> list[OnDevices]:
@@ -120,7 +120,7 @@ def _each(state: Lockstep, op: Op, branches: Sequence[Region]) -> list[OnDevices
     made = []
     for branch in branches:
         state.run(branch)
-        made.append([state.env[value] for value in branch.results])
+        made.append(state.held(branch.results))
     dtype, ops = state.program.types[op.operands[0]].dtype, state.ops
     compare = _equal_to(ops, dtype)
     found = made[-1]

@@ -39,6 +39,7 @@ class _Garbage:
 
 GARBAGE = _Garbage()
 FALSE, TRUE = (0, 0), (0, 1)
+_KNOWN = (FALSE, TRUE)
 
 
 class Cases:
@@ -161,14 +162,15 @@ class Algebra:
         )
         if len(pieces) * sum(v.size for v in inner) > _TURNED:
             return None
-        self._work(len(pieces))
+        self.work(len(pieces))
         made = []
         for piece in pieces:
             here = [v.at(piece) if s else v for v, s in zip(values, split, strict=True)]
             made.append(self.cases(unknown, starts, here, ring))
         return self.cases(first, pieces, made, ring)
 
-    def _work(self, count: int) -> None:
+    def work(self, count: int) -> None:
+        """Count cases that are looked at; stop before there are too many."""
         self.left -= count
         if self.left < 0:
             raise TooManyCases("too many cases to look at each")
@@ -180,9 +182,12 @@ class Algebra:
         if not isinstance(ring, Integers) or isinstance(ring, Truths):
             return None
         depends = [v for _, v in found if self._substituted(v, ring, unknown, 0) != v]
-        if not depends:
+        if depends:
+            one = depends[-1]
+        elif unknown[1] == ring.bits and type(found[0][1]) is tuple:
+            one = (unknown[0], found[0][1][1])  # as much more as it is at zero
+        else:
             return None
-        one = depends[-1]
         ends = (*[start for start, _ in found[1:]], 1 << unknown[1])
         for (start, value), end in zip(found, ends, strict=True):
             single = end - start == 1
@@ -219,6 +224,10 @@ class Algebra:
         """Which of several decides first: one that came first, before its last bits."""
         return self._seen.setdefault(unknown[0], len(self._seen)), -unknown[1]
 
+    def _first(self, tables: Sequence[Cases]) -> Unknown:
+        """What decides first over some tables."""
+        return min((table.unknown for table in tables), key=self.order)
+
     # Using them
 
     def tried(self, run: Callable[[], _T]) -> _T | None:
@@ -246,8 +255,8 @@ class Algebra:
         if _product_of_sizes(tables) > _MOST:
             flat = [self.flat(a, r) for a, r in zip(args, rings, strict=True)]
             return run(*flat)
-        self._work(len(tables[0].starts))
-        unknown = min((a.unknown for a in tables), key=self.order)
+        self.work(len(tables[0].starts))
+        unknown = self._first(tables)
         split = [type(a) is Cases and a.unknown == unknown for a in args]
         starts = sorted(
             {n for a, s in zip(args, split, strict=True) if s for n in a.starts}
@@ -261,6 +270,41 @@ class Algebra:
             ]
             values.append(self.apply(run, out, rings, *here))
         return self.cases(unknown, starts, values, out)
+
+    def choice(
+        self,
+        run: Callable[..., Scalar],
+        ring: Ring,
+        which: Scalar,
+        x: Scalar,
+        y: Scalar,
+    ) -> Scalar:
+        """One of two, where a truth is known; elsewhere what `run` makes of all three.
+
+        Only where the truth depends on more are the cases of both looked at.
+        """
+        if which in _KNOWN:
+            return x if which == TRUE else y
+        tables = [one for one in (which, x, y) if type(one) is Cases]
+        if type(which) is not Cases or which.unknown != self._first(tables):
+            return self.apply(run, ring, (Truths(), ring, ring), which, x, y)
+        unknown, others = which.unknown, tables[1:]
+        split = [one for one in others if one.unknown == unknown]
+        more = {n for one in split for n in one.starts if which.at(n) not in _KNOWN}
+        starts = sorted({*which.starts, *more})
+        self.work(len(starts))
+        values = []
+        for start, end in zip(starts, (*starts[1:], 1 << unknown[1]), strict=True):
+            held, both = which.at(start), [x, y]
+            if held not in _KNOWN:
+                both = [
+                    one.at(start)
+                    if one in split
+                    else self._pinned(one, ring, unknown, (start, end))
+                    for one in both
+                ]
+            values.append(self.choice(run, ring, held, *both))
+        return self.cases(unknown, starts, values, ring)
 
     def _pinned(
         self, scalar: Scalar, ring: Ring, unknown: Unknown, between: tuple[int, int]
@@ -284,11 +328,14 @@ class Algebra:
         return ring.number(number + scalar[1])
 
     def linear(self, run: Callable[..., Plain], ring: Ring, *args: Scalar) -> Scalar:
-        """The same for sums and products: different unknowns' need no tables."""
+        """The same for sums and products: different unknowns' need no tables.
+
+        Unless one depends on all that others do: then there are no more cases.
+        """
         seen = {frozenset(unknowns(a)) for a in args if type(a) is Cases}
         if not seen:
             return GARBAGE if GARBAGE in args else run(*args)
-        if len(seen) > 1:
+        if frozenset().union(*seen) not in seen:
             flat = [self.flat(a, ring) for a in args]
             return GARBAGE if GARBAGE in flat else run(*flat)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from partir.ir.core import Signature
@@ -31,6 +32,7 @@ from partir.verify.elements.rings import (
     Truths,
     ring_of,
 )
+from partir.verify.elements.widening import WidenedIntegers, is_integer
 from partir.verify.equations.elementwise import ELEMENTWISE
 from partir.verify.layout import Unreadable
 from partir.verify.monoids import OF_TRUTHS, monoid_of_kind
@@ -55,10 +57,16 @@ class Elementwise:
         self.converting = Converting(algebra, self.numbers, self.monoids.bounds)
         self.monoids.narrow = self.converting.narrower
         self.monoids.widen = lambda old, new, x: self.converting.run(old, new)(x)
+        self.monoids.widened = WidenedIntegers(
+            lambda name, dtype, x: self.monoids.total(name, dtype, ring_of(dtype), x),
+            lambda before, after, x: self.convert(before, after)(x),
+        )
         self.bitcast: Bitcast | None = None  # see `ordering`
         self._known: dict[Any, Run] = {}
         self._said: list[tuple[str, tuple[Any, ...]]] = []
         self.precise: frozenset[tuple[str, ...]] = frozenset()  # as the source asks
+        self.hits: dict[Any, Scalar] = {}  # whether windows start at a place
+        self.in_vain: dict[Any, list[int]] = {}  # rows in any order, by their reducer
         self.of_source = True  # what is said of values is believed, and kept in mind
 
     def believe(self, name: str, rows: Sequence[Any]) -> None:
@@ -70,15 +78,17 @@ class Elementwise:
         elif not any(n == name and _is_among(rows, said) for n, said in self._said):
             raise Unreadable("a promise that the source does not make")
 
-    def as_precise(self, said: tuple[str, ...]) -> int:
+    def as_precise(self, said: tuple[str, ...]) -> int | None:
         """A factor for products that are so precise: one if the source's all are.
 
-        Devices' are as precise as those of the source that they are compared with.
+        Devices' are as precise as those of the source that they are compared with. None
+        if the source asks for none: a collective may carry products along that a result
+        is not made of.
         """
         if self.of_source:
             self.precise |= {said}
         elif said not in self.precise:
-            raise Unreadable("a product that the source asks for in another precision")
+            return None
         several = len(self.precise) > 1
         return self.algebra.point.unknown("precision", said) if several else 1
 
@@ -99,12 +109,15 @@ class Elementwise:
             return None
         dtypes = tuple(t.dtype for t in signature.operands)
         key = (signature.kind, dtypes, signature.results[0].dtype, _attrs(signature))
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._remembering(self._made(signature, dtypes))
-        return found
+        return self._remembering(key, lambda: self._made(signature, dtypes))
 
-    def _remembering(self, run: Run) -> Run:
+    def _remembering(self, key: Any, make: Callable[[], Run]) -> Run:
+        """What is made once for a key, and remembers what it has made of scalars."""
+        if key not in self._known:
+            self._known[key] = self._with_memory(make())
+        return self._known[key]
+
+    def _with_memory(self, run: Run) -> Run:
         known: dict[Any, Scalar] = {}
 
         def remembered(*args: Scalar) -> Scalar:
@@ -149,10 +162,40 @@ class Elementwise:
             return lambda x: x
         rings = (ring_of(after), (ring_of(before),))
         run = self.converting.run(before, after)
+        if is_integer(before) and is_integer(after):
+            return self._convert_integers(before, after, run)
         return lambda x: self.algebra.apply(run, *rings, x)
+
+    def _convert_integers(self, before: str, after: str, run: Run) -> Run:
+        """Of those that are widened, it is remembered what they were."""
+        new, old, widened = ring_of(after), ring_of(before), self.monoids.widened
+        assert widened is not None
+        widens = new.bits > old.bits  # type: ignore[union-attr]  # both are integers
+
+        def converted(x: Scalar) -> Scalar:
+            found = None if widens else widened.narrowed(before, x, after)
+            if found is not None:
+                return found
+            made = self.algebra.apply(run, new, (old,), x)
+            if widens:
+                widened.note(before, x, after, made)
+            return made
+
+        return converted
+
+    def times(self, dtype: str) -> Run:
+        """Products inside of sums, which are those of polynomials."""
+        ring, linear = ring_of(dtype), self.algebra.linear
+        mul = self.monoids.products.mul(ring)
+        return self._remembering(
+            ("times", dtype), lambda: lambda x, y: linear(mul, ring, x, y)
+        )
 
     def select(self, dtype: str) -> Run:
         """One of two, by a truth; what is not chosen may be anything."""
+        return self._remembering(("select", dtype), lambda: self._select(dtype))
+
+    def _select(self, dtype: str) -> Run:
         ring, truths = ring_of(dtype), ring_of("i1")
 
         def run(which: Plain, x: Scalar, y: Scalar) -> Scalar:
@@ -162,12 +205,7 @@ class Elementwise:
                 return integers.both(x, y) if which == y else integers.either(x, y)
             return self.algebra.chosen(ring, which, x, y)
 
-        def chosen(which: Scalar, x: Scalar, y: Scalar) -> Scalar:
-            if which in ((0, 0), (0, 1)):
-                return x if which == (0, 1) else y
-            return self.algebra.apply(run, ring, (truths, ring, ring), which, x, y)
-
-        return chosen
+        return partial(self.algebra.choice, run, ring)
 
     def _linear(self, name: str, dtype: str, ring: Ring) -> Run:
         """Differences; of what is no number, nothing else is known."""

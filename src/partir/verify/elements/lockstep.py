@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from partir.ir.core import Op, Program, Region
 from partir.verify.elements.alone import Elements, evaluated
 from partir.verify.elements.elementwise import Elementwise
+from partir.verify.elements.live import Live
+from partir.verify.elements.products import PRODUCTS
 from partir.verify.layout import Unreadable
 
 OnDevices = list[Elements]  # of each device; equal ones may be one object
@@ -39,19 +41,26 @@ class Lockstep:
         names: Sequence[str],
         sizes: Sequence[int],
         most: int,
+        live: Live | None = None,
     ) -> None:
-        """`most` elements are computed in all."""
+        """`most` elements are computed in all; only of `live` values, if given."""
         self.ops, self.program, self.most = ops, program, most
+        self._live = live
         self.names, self.sizes = tuple(names), tuple(sizes)
         self.devices = range(math.prod(sizes))
         self.env: dict[int, OnDevices] = {}
 
-    def run(self, region: Region, needed: frozenset[int] | None = None) -> None:
-        """Run a block; of its ops, those with a result that is needed."""
+    def run(self, region: Region) -> None:
+        """Run a block; of its ops, those with a result that is live."""
         for index in region.ops:
             op = self.program.ops[index]
-            if needed is None or not needed.isdisjoint(op.results):
+            if self._live is None or not self._live.isdisjoint(op.results):
                 self._step(op)
+
+    def held(self, values: Sequence[int]) -> list[OnDevices]:
+        """What devices have; of what is not live, nothing."""
+        live = self._live
+        return [self.env[v] if live is None or v in live else [] for v in values]
 
     def _step(self, op: Op) -> None:
         run = _TOGETHER.get(op.kind)
@@ -63,7 +72,7 @@ class Lockstep:
         """Count elements; stop before there are too many."""
         types = (*op.signature.results, *op.signature.operands)
         self.most -= devices * max(math.prod(t.shape) for t in types)
-        if op.kind == "stablehlo.dot_general" or op.kind == "stablehlo.convolution":
+        if op.kind in PRODUCTS:
             shapes = [math.prod(t.shape) for t in op.signature.operands]
             self.most -= devices * math.isqrt(
                 math.prod(shapes) * math.prod(op.signature.results[0].shape)

@@ -321,7 +321,6 @@ class _Combining:
         if any(one.dtype != self.dtype for one in types):
             raise Unreadable("a scatter that gives another type than it is given")
         self.members = [[one] for one in value]
-        self.hits: dict[tuple[Scalar, ...], Scalar] = {}  # by where a window starts
         self.select = ops.select(self.dtype)
         self.nothing = None
         if self.monoid is not None:
@@ -340,10 +339,10 @@ class _Combining:
             if any(not 0 <= i < n for i, n in zip(index, self.shape, strict=True)):
                 continue
             members = self.members[_flat(index, self.strides)]
-            key = (*at, wanted)
-            if key not in self.hits:
-                self.hits[key] = self._hit(at, wanted)
-            hit = self.hits[key]
+            key, hits = (*at, wanted), self.ops.hits
+            if key not in hits:
+                hits[key] = self._hit(at, wanted)
+            hit = hits[key]
             if self.nothing is not None:
                 members.append(self.select(hit, update, self.nothing))
                 continue

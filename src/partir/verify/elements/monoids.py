@@ -7,18 +7,14 @@ from fractions import Fraction
 from functools import partial, reduce
 from typing import Any
 
-from partir.verify.elements import integers
 from partir.verify.elements.bounds import FiniteBounds
 from partir.verify.elements.cases import (
-    FALSE,
     GARBAGE,
-    TRUE,
     Algebra,
     Cases,
     Scalar,
     Unknown,
     leaves_of,
-    negated,
     unknowns,
 )
 from partir.verify.elements.factors import FactorProducts
@@ -33,10 +29,12 @@ from partir.verify.elements.rings import (
     Truths,
     part_of,
 )
+from partir.verify.elements.truths import TruthMonoids
+from partir.verify.elements.widening import WidenedIntegers
 from partir.verify.monoids import OF_TRUTHS, WITHOUT_INFINITY
 
-_FEW = 8  # unknowns that decide over a truth
 _FAR = {"max": "-inf", "min": "inf"}
+_POSITIVE = {"f8E8M0FNU": Fraction(2) ** 127}  # the largest; its inverse is the least
 
 
 Narrow = Callable[[str, Sequence[int]], tuple[str, list[int]] | None]
@@ -51,6 +49,7 @@ class Monoids:
         self.algebra, self.numbers = algebra, numbers
         self.bounds = FiniteBounds(numbers)
         self.products = FactorProducts(algebra, numbers, self.bounds)
+        self.truths = TruthMonoids(algebra)
         far = [numbers.special[name] for name in ("inf", "-inf", "nan")]
         self._infinite = {one: (one, 0) for one in far}
         self._hidden: dict[Scalar, set[Unknown]] = {}  # whose tables sums are not
@@ -60,6 +59,7 @@ class Monoids:
         self._sets: dict[Any, dict[Scalar, None]] = {}  # of what is made of several
         self.narrow: Narrow | None = None
         self.widen: Callable[[str, str, Plain], Plain] = lambda before, after, x: x
+        self.widened: WidenedIntegers | None = None
         self.carried: Carried | None = None  # how integers carry floats in their order
 
     def total(
@@ -70,6 +70,17 @@ class Monoids:
             monoid = OF_TRUTHS.get(monoid, monoid)
         if len(members) == 1:
             return members[0]
+        if self.widened is None or not isinstance(ring, Integers):
+            return self._total(monoid, dtype, ring, members)
+        made = self.widened.extreme(monoid, dtype, members)
+        if made is None:
+            made = self._total(monoid, dtype, ring, members)
+            self.widened.note_total(monoid, dtype, members, made)
+        return made
+
+    def _total(
+        self, monoid: str, dtype: str, ring: Ring, members: Sequence[Scalar]
+    ) -> Scalar:
         if monoid == "sum":
             return self._sum(dtype, ring, members)
         if monoid == "product" and isinstance(ring, Complex):
@@ -79,12 +90,15 @@ class Monoids:
             run = partial(self.products.of_integers, ring)
             return reduce(partial(self.algebra.linear, run, ring), members)
         if isinstance(ring, Truths) and monoid != "xor":
-            return self._truth(monoid, ring, members)
+            return self.truths.total(monoid, members)
         carried = self.carried(monoid, dtype, members) if self.carried else None
         if carried is None and monoid in _FAR and isinstance(ring, Floats):
             carried = self._narrowed(monoid, dtype, ring, members)
         if carried is not None:
             return carried
+        settles = _settling(monoid, ring)
+        if settles is not None and settles in members:
+            return settles
         return self._together(monoid, dtype, ring, members)
 
     def _narrowed(
@@ -116,7 +130,7 @@ class Monoids:
         sets = {frozenset(unknowns(m)) for m in members if type(m) is Cases}
         seen = set[Unknown]().union(*sets)
         hidden = {u for m in members for u in self._hidden.get(m, ())}
-        flattens = len(sets) > 1 or (len(sets) == 1 and not hidden <= seen)
+        flattens = bool(sets) and (seen not in sets or not hidden <= seen)
         if flattens:
             members = [
                 self.algebra.flat(self._unsigned(m, ring), ring) for m in members
@@ -139,6 +153,8 @@ class Monoids:
         if type(member) is not Cases or not isinstance(ring, Floats):
             return member
         unsigned = self.algebra.unsigned
+        if not any(leaf in unsigned for leaf in leaves_of(member)):
+            return member
         return self.algebra.apply(lambda x: unsigned.get(x, x), ring, (ring,), member)
 
     def _plain_sum(self, dtype: str, members: Sequence[int]) -> int:
@@ -174,37 +190,6 @@ class Monoids:
         self._infinite[made] = (far, rest)
         self.algebra.far.add(made)
         return made
-
-    def _truth(self, monoid: str, ring: Ring, members: Sequence[Scalar]) -> Scalar:
-        """Whether all hold, or one does; one that does not, or does, settles it."""
-        settles = FALSE if monoid == "and" else TRUE
-        if any(m == settles for m in members):
-            return settles
-        held: dict[Scalar, None] = {}
-        for member in members:
-            held |= self._sets.get((monoid, "i1", member), {member: None})
-        made = self._of_truths(monoid, ring, [*held])
-        if made is not GARBAGE:  # which is that of others as well
-            self._sets[monoid, "i1", made] = held
-        return made
-
-    def _of_truths(self, monoid: str, ring: Ring, members: Sequence[Scalar]) -> Scalar:
-        """Case by case if there are few of them, and else by a name."""
-        settles = FALSE if monoid == "and" else TRUE
-        seen = set[Unknown]().union(*[unknowns(m) for m in members if type(m) is Cases])
-        if len(seen) > _FEW:
-            flat = [self.algebra.flat(member, ring) for member in members]
-            if not any(one is GARBAGE for one in flat):
-                others = (one for one in flat if one != negated(settles))
-                return self.algebra.truth(monoid, tuple(sorted(others)))
-        run = integers.both if monoid == "and" else integers.either
-
-        def strict(x: Plain, y: Plain) -> Scalar:
-            if settles in (x, y):
-                return settles
-            return GARBAGE if GARBAGE in (x, y) else run(x, y)
-
-        return reduce(partial(self.algebra.apply, strict, ring, (ring, ring)), members)
 
     def _together(
         self, monoid: str, dtype: str, ring: Ring, members: Sequence[Scalar]
@@ -295,6 +280,8 @@ class Monoids:
         if not known:
             return others
         one = ring.number(_RUN[monoid](list(map(ring.typed, known)), ring))
+        if one == _settling(monoid, ring):
+            return [one]
         if others and self._changes_nothing(monoid, dtype, ring, one):
             return others
         return [one, *others]
@@ -307,10 +294,10 @@ class Monoids:
             return bool(member == ring.number(_identity(monoid, ring)))
         if monoid not in _FAR or not isinstance(member, int):
             return False
-        end = WITHOUT_INFINITY.get(dtype)
+        end = _end(monoid, dtype)
         if end is None:
             return member == self.numbers.special[_FAR[monoid]]
-        return self.numbers.number(member) == Fraction(-end if monoid == "max" else end)
+        return self.numbers.number(member) == end
 
     def start(self, monoid: str, dtype: str, ring: Ring) -> Plain | None:
         """What changes nothing; None if the type has no such number."""
@@ -319,16 +306,16 @@ class Monoids:
         if isinstance(ring, Integers):
             number = _identity(monoid, ring)
             return ring.number(number % 2 if isinstance(ring, Truths) else number)
-        if monoid in _FAR and dtype not in WITHOUT_INFINITY:
+        if monoid in _FAR and _end(monoid, dtype) is None:
             return self.numbers.special[_FAR[monoid]]
         return None
 
     def neutral(self, monoid: str, dtype: str, ring: Ring) -> Plain | None:
         """The same, or the end of a type without infinities."""
-        end = WITHOUT_INFINITY.get(dtype)
+        end = _end(monoid, dtype)
         if end is None or monoid not in _FAR:
             return self.start(monoid, dtype, ring)
-        return self.numbers.formula(Fraction(-end if monoid == "max" else end))
+        return self.numbers.formula(end)
 
     def in_order(
         self,
@@ -378,10 +365,29 @@ class Monoids:
         return tuple(self.algebra.flat(one, ring) for one, ring in both)
 
 
+def _end(monoid: str, dtype: str) -> Fraction | None:
+    """What changes no extreme, of a type that has no infinity; None if it has."""
+    if dtype in _POSITIVE:
+        return _POSITIVE[dtype] if monoid == "min" else 1 / _POSITIVE[dtype]
+    end = WITHOUT_INFINITY.get(dtype)
+    return None if end is None else Fraction(-end if monoid == "max" else end)
+
+
 def _identity(monoid: str, ring: Integers) -> int:
     return {"max": ring.least, "min": ring.largest, "and": -1, "or": 0, "xor": 0}[
         monoid
     ]
+
+
+def _settling(monoid: str, ring: Ring) -> Plain | None:
+    """The integer that a reduction is if it is among its members, whatever others are.
+
+    Floats have none: an infinity beside what is no number is not the largest.
+    """
+    if not isinstance(ring, Integers) or isinstance(ring, Truths):
+        return None
+    ends = {"max": ring.largest, "min": ring.least, "and": 0, "or": -1}
+    return ring.number(ends[monoid]) if monoid in ends else None
 
 
 _RUN: dict[str, Callable[[list[int], Integers], int]] = {

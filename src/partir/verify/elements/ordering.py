@@ -2,6 +2,7 @@
 
 ``order(x)`` is x's bits, turned round for negative numbers, and the end that wins for
 nan. It keeps the order, so that maxima and minima move past it; turned back, it is x.
+Floats without a sign are their bits; for minima one more, which makes nan the least.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from partir.verify.elements.rings import Floats, Integers, Plain, ring_of
 from partir.verify.layout import Unreadable
 
 _WIDTHS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}
+_UNSIGNED = {"f8E8M0FNU": "ui8"}  # whose bits are in order; those of nan are all ones
 _EXTREMES = ("max", "min")
 
 
@@ -44,7 +46,7 @@ class Ordering:
         old, new = before.dtype, after.dtype
         if old == new:
             return given[0]
-        if old in _WIDTHS and new == f"i{_WIDTHS[old]}":
+        if _carrier(old) == new:
             return [self._bits(old, x) for x in given[0]]
         return [self._other(old, new, x) for x in given[0]]
 
@@ -62,10 +64,14 @@ class Ordering:
         def run(one: Plain) -> Scalar:
             if one is GARBAGE:
                 return GARBAGE
+            before = self._floats.get((new, one))
+            if before is not None:
+                return before
             known = self._known_bits(old, new, one)
-            return (
-                ring.unknown(point, "bits", old, new, one) if known is None else known
-            )
+            if known is None:
+                known = ring.unknown(point, "bits", old, new, one)
+                self._floats[old, known] = one
+            return known
 
         return self.ops.algebra.apply(run, ring, rings, x)
 
@@ -91,7 +97,7 @@ class Ordering:
 
     def _bits(self, dtype: str, x: Scalar) -> Scalar:
         """A float's bits; what may be made of them is kept in mind."""
-        whole = f"i{_WIDTHS[dtype]}"
+        whole = _carrier(dtype)
         bits = self._other(dtype, whole, x)
         self._floats[dtype, bits] = x
         for monoid in _EXTREMES:
@@ -99,9 +105,14 @@ class Ordering:
         return bits
 
     def _in_order(self, monoid: str, dtype: str, x: Scalar, bits: Scalar) -> Scalar:
-        whole = f"i{_WIDTHS[dtype]}"
+        whole = _carrier(dtype)
         ring = ring_of(whole)
         assert isinstance(ring, Integers)
+        if dtype in _UNSIGNED:
+            one = ring.number(monoid == "min")
+            made = self.ops.monoids.total("sum", whole, ring, (bits, one))
+            self._ordered[monoid, whole, made] = (dtype, x)
+            return made
         end = ring.number(ring.largest if monoid == "max" else ring.least)
         nan = self.ops.is_nan(dtype, x)
         made = self.ops.select(whole)(nan, end, self._turned(whole, ring, bits))
@@ -135,3 +146,10 @@ class Ordering:
         floats = [one[1] for one in found if one is not None]
         x = self.ops.monoids.total(monoid, inner, ring_of(inner), floats)
         return self._in_order(monoid, inner, x, self._bits(inner, x))
+
+
+def _carrier(dtype: str) -> str:
+    """The integers that a float travels as, in order; nothing if it has none."""
+    if dtype in _WIDTHS:
+        return f"i{_WIDTHS[dtype]}"
+    return _UNSIGNED.get(dtype, "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from partir.ir.attributes import fields, integer
 from partir.ir.core import Signature
-from partir.verify.elements.cases import Scalar
+from partir.verify.elements.cases import GARBAGE, Scalar
 from partir.verify.elements.elementwise import Elementwise
 from partir.verify.elements.moving import numbered, shown
 from partir.verify.elements.rings import Integers, Truths, ring_of
@@ -19,6 +20,7 @@ from partir.verify.types import has_all_of
 from partir.verify.windows import convolved_windows
 
 Elements = list[Scalar]
+PRODUCTS = frozenset({"stablehlo.dot_general", "stablehlo.convolution"})
 _PRECISION = (PRECISION, "algorithm")
 Pairs = tuple[list[list[int]], list[list[int]]]  # of each result: places on both sides
 
@@ -30,16 +32,15 @@ def product(
     (result,), types = signature.results, signature.operands
     dtype, ring = result.dtype, ring_of(result.dtype)
     how = 1 if isinstance(ring, Integers) else _precision(ops, signature)
+    if how is None:
+        return [GARBAGE] * math.prod(result.shape)
     sides = [
         list(map(ops.convert(type_.dtype, dtype), values))
         for type_, values in zip(types, given, strict=True)
     ]
     left, right = _pairs(signature)
-    total, linear, mul = (
-        ops.monoids.total,
-        ops.algebra.linear,
-        ops.monoids.products.mul(ring),
-    )
+    total, times = ops.monoids.total, ops.times(dtype)
+    linear = ops.algebra.linear
     names = ("or", "and") if isinstance(ring, Truths) else ("sum", "product")
     made = []
     for places, others in zip(left, right, strict=True):
@@ -48,7 +49,7 @@ def product(
             if x >= 0:
                 one, two = sides[0][x], sides[1][y]
                 terms.append(
-                    linear(mul, ring, one, two)
+                    times(one, two)
                     if names[1] == "product"
                     else total("and", dtype, ring, (one, two))
                 )
@@ -65,8 +66,8 @@ def said_of(signature: Signature) -> tuple[str, ...] | None:
     return tuple(signature.attrs.get(name, "") for name in _PRECISION)
 
 
-def _precision(ops: Elementwise, signature: Signature) -> int:
-    """What tells a product of floats from one of other precision."""
+def _precision(ops: Elementwise, signature: Signature) -> int | None:
+    """What tells a product of floats from one of other precision; None: not known."""
     (result,), said = signature.results, said_of(signature)
     assert said is not None
     if is_mixed(signature.attrs):

@@ -10,12 +10,13 @@ import numpy as np
 
 import partir.verify.elements.branches
 import partir.verify.elements.exchange  # noqa: F401  (ops register themselves)
-from partir.ir.core import Op, Program, Region
+from partir.ir.core import Program
 from partir.ir.types import TensorType
 from partir.mesh import Mesh
 from partir.verify.elements.alone import Elements, new_ops
 from partir.verify.elements.cases import GARBAGE, WORK
 from partir.verify.elements.elementwise import Elementwise
+from partir.verify.elements.live import Live, live_values
 from partir.verify.elements.lockstep import Lockstep, OnDevices
 from partir.verify.elements.products import said_of
 from partir.verify.elements.rings import Truths, ring_of
@@ -24,9 +25,10 @@ from partir.verify.machine import SLIPS
 from partir.verify.rows import GARBAGE as NO_ROW
 from partir.verify.tiles import rows_of_tiles, tile_shape
 
-MOST = 1 << 17  # elements of both programs, on all devices
+MOST = 1 << 18  # elements of both programs, on all devices
 Tiling = Sequence[Sequence[str]]
 _ATTEMPTS = 2  # so many times the work of one
+_PARTS = 4  # so many times the elements of one
 Found = frozenset[int]  # results, by number
 
 
@@ -50,76 +52,106 @@ def written_out(
     What can't be written out, or is too large, is not among them. There are two forms
     of tables in tables; some programs are found equal in one, some in the other.
     """
-    if _elements(source) + mesh.size * _elements(local) > most:
-        return frozenset()
-    attempts = _Attempts(source, local, mesh, tilings, most)
+    attempts = _Attempts(_Compared(source, local, mesh, tilings, most))
     found = attempts.equal(results, turns=False)
     left = [number for number in results if number not in found]
     return found | attempts.equal(left, turns=True)
 
 
+class _Compared(NamedTuple):
+    """Two programs, and how many elements of them are looked at in one attempt."""
+
+    source: Program
+    local: Program
+    mesh: Mesh
+    tilings: ProgramTilings
+    most: int
+
+    def live(self, results: Sequence[int], most: int) -> _Live | None:
+        """What results are made of; None if that has too many elements."""
+        source, local, count = self.source, self.local, self.mesh.size
+        wanted = [source.results[number].value for number in results]
+        here = live_values(source, wanted, most)
+        if here is None:
+            return None
+        own = [local.body.results[number] for number in results]
+        there = live_values(local, own, (most - here.elements) // count)
+        if there is None:
+            return None
+        size = here.elements + count * there.elements
+        return _Live(here.values, there.values, size)
+
+
+class _Live(NamedTuple):
+    """What results are made of, in both programs."""
+
+    source: Live
+    local: Live
+    elements: int  # on all devices
+
+
 class _Attempts:
     """Comparisons of two programs, which share what work may be done."""
 
-    def __init__(
-        self,
-        source: Program,
-        local: Program,
-        mesh: Mesh,
-        tilings: ProgramTilings,
-        most: int,
-    ) -> None:
-        self._of = (source, local, mesh, tilings, most)
-        self._left = _ATTEMPTS * WORK
+    def __init__(self, compared: _Compared) -> None:
+        self._of = compared
+        self._left, self._elements = _ATTEMPTS * WORK, _PARTS * compared.most
 
     def equal(self, results: Sequence[int], turns: bool) -> Found:
         """Results that are found equal; if all together are not, each by itself."""
         if not results or self._left <= 0:
             return frozenset()
+        live = self._of.live(results, min(self._of.most, self._elements))
+        if live is not None:
+            self._elements -= live.elements
+            found = self._attempt(results, live, turns)
+            if found is not None:
+                return found
+        if len(results) == 1:
+            return frozenset()
+        return frozenset().union(*(self.equal([n], turns) for n in results))
+
+    def _attempt(
+        self, results: Sequence[int], live: _Live, turns: bool
+    ) -> Found | None:
         work = min(self._left, WORK >> 2 if turns else WORK)
         ops = new_ops(turns, work)
         try:
-            return _equal(ops, *self._of, results)
+            return _equal(ops, self._of, live, results)
         except (Unreadable, RecursionError, *SLIPS):
-            if len(results) == 1:
-                return frozenset()
+            return None
         finally:
             self._left -= work - ops.algebra.left
-        return frozenset().union(*(self.equal([n], turns) for n in results))
-
-
-def _elements(program: Program) -> int:
-    """Of all results of ops; a loop's count once."""
-    return sum(
-        math.prod(type_.shape) for op in program.ops for type_ in op.signature.results
-    )
 
 
 def _equal(
     ops: Elementwise,
-    source: Program,
-    local: Program,
-    mesh: Mesh,
-    tilings: ProgramTilings,
-    most: int,
+    compared: _Compared,
+    live: _Live,
     results: Sequence[int],
 ) -> Found:
+    source, local, mesh, tilings, most = compared
     names, sizes = mesh.names, tuple(mesh.axes.values())
     asked = (said_of(op.signature) for op in source.ops)
     ops.precise = frozenset(said for said in asked if said is not None)
-    wanted = Lockstep(ops, source, (), (), most)
-    for number, value in enumerate(source.body.arguments):
+    wanted = Lockstep(ops, source, (), (), most, live.source)
+    given = [
+        (number, *pair)
+        for number, pair in enumerate(
+            zip(source.body.arguments, local.body.arguments, strict=True)
+        )
+        if pair[0] in live.source or pair[1] in live.local
+    ]
+    for number, value, _ in given:
         wanted.env[value] = [_argument(ops, source.types[value], number, most)]
-    _run(wanted, [source.results[n].value for n in results])
+    wanted.run(source.body)
     ops.of_source = False
-    devices = Lockstep(ops, local, names, sizes, wanted.most)
-    for value, whole, tiling in zip(
-        local.body.arguments, source.body.arguments, tilings.arguments, strict=True
-    ):
-        type_ = source.types[whole]
+    devices = Lockstep(ops, local, names, sizes, wanted.most, live.local)
+    for number, whole, value in given:
+        type_, tiling = source.types[whole], tilings.arguments[number]
         _check_type(local.types[value], type_, tiling, mesh)
         devices.env[value] = _in_tiles(wanted.env[whole][0], type_, tiling, mesh)
-    _run(devices, [local.body.results[n] for n in results])
+    devices.run(local.body)
     found = []
     for number in results:
         value, own = source.results[number].value, local.body.results[number]
@@ -191,27 +223,3 @@ def _same(
             if right is GARBAGE or own is GARBAGE or right != own:
                 return False
     return True
-
-
-def _run(state: Lockstep, results: Sequence[int]) -> None:
-    """What results are made of, and nothing else."""
-    needed, program = {*results}, state.program
-    for index in reversed(program.body.ops):
-        op = program.ops[index]
-        if not needed.isdisjoint(op.results):
-            needed.update(_read(program, op))
-    state.run(program.body, frozenset(needed))
-
-
-def _read(program: Program, op: Op) -> set[int]:
-    found = {*op.operands}
-    for region in op.regions:
-        found |= _read_in(program, region)
-    return found
-
-
-def _read_in(program: Program, region: Region) -> set[int]:
-    found = {*region.results}
-    for index in region.ops:
-        found |= _read(program, program.ops[index])
-    return found
