@@ -8,9 +8,10 @@ from typing import TypeAlias
 import jax
 
 from partir.execute.jax_private import SCHEDULER_TYPES
-from partir.spmd.export_policy import policy_of
+from partir.spmd.export_policy import ExportPolicy, policy_of
 from partir.spmd.joint_moves import keeps_barriers
-from partir.spmd.prepare import has_ties, prepared
+from partir.spmd.late_operands import has_late_operands
+from partir.spmd.prepare import has_own_barriers, has_ties, prepared
 from partir.spmd.product_order import waits_of
 from partir.spmd.program import SpmdProgram
 from partir.spmd.weight_sizes import gathers_most
@@ -69,6 +70,15 @@ def default_options(
         options |= _MEMORY
     if has_ties(ready):
         options[_BARRIERS] = _EXPANDER
-    elif waits_of(ready, policy) or (policy.moves_together and keeps_barriers(ready)):
+    elif _holds(ready, policy):
         options[_BARRIERS] = _Light(_EXPANDER)
     return options
+
+
+def _holds(program: SpmdProgram, policy: ExportPolicy) -> bool:
+    """Whether anything but gathers depends on barriers."""
+    late = has_own_barriers(program) or (
+        policy.orders_late and has_late_operands(program)
+    )
+    joint = policy.moves_together and keeps_barriers(program)
+    return late or joint or bool(waits_of(program, policy))

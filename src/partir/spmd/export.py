@@ -42,6 +42,7 @@ from partir.spmd.padding import cut_tiles, pad_tiles
 from partir.spmd.prepare import prepared
 from partir.spmd.product_order import waits_of
 from partir.spmd.program import (
+    BARRIER,
     EXCHANGE,
     SLICE,
     Block,
@@ -49,6 +50,7 @@ from partir.spmd.program import (
     Compute,
     Control,
     SpmdProgram,
+    is_barrier,
 )
 from partir.spmd.start_late import late_starts, start_late
 from partir.spmd.windows import exchange
@@ -58,7 +60,6 @@ from partir.spmd.wire_types import carried, restored
 # number of every dense group, which then takes longer than all the rest. Dense ones
 # are older and every back end reads them.
 DENSE_LIMIT = 1024
-_BARRIER = "stablehlo.optimization_barrier"
 
 
 @collection_paused
@@ -156,7 +157,7 @@ class _Exporter(TextEmitter):
             return operands
         all_ = [operands[wait.position], *(self.env[v] for v in wait.values)]
         made = list(operands)
-        made[wait.position], *waited = self.op(_BARRIER, all_, [s.type for s in all_])
+        made[wait.position], *waited = self.op(BARRIER, all_, [s.type for s in all_])
         if self.policy.reads_through:
             self.env.update(zip(wait.values, waited, strict=True))
         return made
@@ -185,6 +186,9 @@ class _Exporter(TextEmitter):
     def control(self, op: Control) -> None:
         source = self.program.program.ops[op.node]
         self.at(source.location)
+        if is_barrier(op):
+            self._barrier(op)
+            return
         self._loops += op.trips != 1
         regions = [self.block(block) for block in op.blocks]
         self._loops -= op.trips != 1
@@ -192,6 +196,11 @@ class _Exporter(TextEmitter):
         operands = self._waiting(op, [self.env[v] for v in op.operands])
         attrs = source.signature.attrs
         made = self.op(source.kind, operands, types, attrs, regions=regions)
+        self.env.update(zip(op.results, made, strict=True))
+
+    def _barrier(self, op: Control) -> None:
+        operands = [self.env[v] for v in op.operands]
+        made = self.op(BARRIER, operands, [one.type for one in operands])
         self.env.update(zip(op.results, made, strict=True))
 
     def block(self, block: Block) -> str:
@@ -273,7 +282,7 @@ class _Exporter(TextEmitter):
         operand = self.env[op.operand]
         if op.after >= 0:
             both = (operand, self.env[op.after])
-            operand, waited = self.op(_BARRIER, both, [ssa.type for ssa in both])
+            operand, waited = self.op(BARRIER, both, [ssa.type for ssa in both])
             if self.policy.reads_through:
                 self._waited.update({one.result: (op.after, waited) for one in ops})
         return operand
@@ -290,7 +299,7 @@ class _Exporter(TextEmitter):
     def _held(self, op: Collective, made: Ssa) -> Ssa:
         """What a collective made, behind a barrier if a loop scatters it."""
         if op.kind == "reduce_scatter" and self._loops and self.policy.holds_scatters:
-            (made,) = self.op(_BARRIER, (made,), (made.type,))
+            (made,) = self.op(BARRIER, (made,), (made.type,))
         return made
 
     def _emitted(self, op: Collective, operand: Ssa, type_: TensorType) -> Ssa:

@@ -58,9 +58,14 @@ class ExportPolicy:
             take and free, not by what could run at once.
         turns_products: whether a product over rows is made the way round in which it is
             read, instead of transposed behind.
+        orders_late: whether what such a product puts in order first waits for its other
+            operand. XLA on CPUs does it as soon as it can, in the forward pass.
         halves_rows: whether such a product of matrices sums over two halves of its
             rows. XLA on CPUs puts operands in order for its quick kernels only if they
             have more than two dimensions.
+        scatters_first: whether what is scattered of what a loop carries is scattered
+            before that is replaced. XLA on CPUs makes the whole of it before, but may
+            scatter it last of all.
         moves_together: whether small values that go to other devices by one kind of
             collective go together, in one.
 
@@ -88,7 +93,9 @@ class ExportPolicy:
     orders_reads: bool = False
     minds_memory: bool = False
     turns_products: bool = False
+    orders_late: bool = False
     halves_rows: bool = False
+    scatters_first: bool = False
     moves_together: bool = False
 
     def __post_init__(self) -> None:
@@ -130,7 +137,9 @@ XLA_CPU = ExportPolicy(
     orders_gathered=False,
     minds_memory=True,
     turns_products=True,
+    orders_late=True,
     halves_rows=True,
+    scatters_first=True,
     moves_together=True,
 )
 # An MLP with ZeRO-2 takes 1313 MiB if updates are gathered, 1153 if parameters are.

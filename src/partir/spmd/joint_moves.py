@@ -19,7 +19,15 @@ from partir.ir.types import TensorType
 from partir.rules.identities import TOGETHER, cites
 from partir.rules.traits import Role, role_of
 from partir.spmd.lifetimes import Lifetimes
-from partir.spmd.program import Collective, Compute, Control, SpmdOp, SpmdProgram
+from partir.spmd.program import (
+    BARRIER,
+    Collective,
+    Compute,
+    Control,
+    SpmdOp,
+    SpmdProgram,
+    is_barrier,
+)
 from partir.spmd.sweep import Sweep, collectives_of, reads_of
 
 # Bytes of a value; copying twice as much costs as much as a meeting. Sums that a
@@ -66,7 +74,7 @@ def keeps_barriers(program: SpmdProgram) -> bool:
     """
     seen, joins = set[Key](), False
     for op, _ in program.walk():
-        if isinstance(op, Control) and not op.blocks:
+        if is_barrier(op) and program.program.ops[op.node].kind == BARRIER:
             return False
         key = _key(program.types, op) if isinstance(op, Collective) else None
         joins = joins or key in seen

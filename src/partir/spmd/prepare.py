@@ -10,12 +10,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from partir.rules.identities import WAITING, cites
+from partir.spmd.carried_scatters import scatter_before_replacing
 from partir.spmd.export_policy import ExportPolicy
 from partir.spmd.gathered_results import gather_results
 from partir.spmd.joint_moves import move_together
+from partir.spmd.late_operands import put_in_order_late
 from partir.spmd.loop_sums import sum_inside_loops
 from partir.spmd.major_scatters import order_before_sums, scatter_major_dimensions
-from partir.spmd.program import Collective, SpmdOp, SpmdProgram
+from partir.spmd.program import (
+    BARRIER,
+    Collective,
+    SpmdOp,
+    SpmdProgram,
+    is_barrier,
+)
 from partir.spmd.sweep import Pass, Sweep, collectives_of, run_pass
 from partir.spmd.tie_gathers import gather_key, tie_gathers_in_loops, tie_large_gathers
 from partir.spmd.turned_products import halve_rows, turn_products
@@ -24,6 +32,14 @@ from partir.spmd.turned_products import halve_rows, turn_products
 def has_ties(program: SpmdProgram) -> bool:
     """Whether a gather waits for what it is needed with."""
     return any(isinstance(op, Collective) and op.after >= 0 for op, _ in program.walk())
+
+
+def has_own_barriers(program: SpmdProgram) -> bool:
+    """Whether anything waits by a barrier that the model's author did not write."""
+    source = program.program.ops
+    return any(
+        is_barrier(op) and source[op.node].kind != BARRIER for op, _ in program.walk()
+    )
 
 
 @cites(WAITING)
@@ -55,6 +71,8 @@ PREPARATIONS: tuple[tuple[str, bool, Pass], ...] = (
     ("sums_in_loops", True, sum_inside_loops),
     ("moves_together", True, move_together),
     ("turns_products", True, turn_products),
+    ("scatters_first", True, scatter_before_replacing),
+    ("orders_late", True, put_in_order_late),
     ("halves_rows", True, halve_rows),
 )
 """A question of the policy, the answer to it, and the pass that is then run."""

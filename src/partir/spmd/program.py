@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from partir.ir.core import Program
 from partir.ir.types import TensorType
@@ -22,6 +22,7 @@ from partir.spmd.manual_collectives import KINDS as KINDS, manual_collectives
 
 SLICE = "all_slice"
 EXCHANGE = "exchange"
+BARRIER = "stablehlo.optimization_barrier"
 
 
 class Cause(NamedTuple):
@@ -97,6 +98,11 @@ class Collective(NamedTuple):
 
 
 SpmdOp = Compute | Control | Collective
+
+
+def is_barrier(op: SpmdOp) -> TypeGuard[Control]:
+    """Whether an op only hands on its operands, once all of them are there."""
+    return isinstance(op, Control) and not op.blocks
 
 
 def node_of(op: SpmdOp) -> int | None:

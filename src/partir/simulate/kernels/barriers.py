@@ -17,9 +17,9 @@ from partir.simulate.kernels.narrowed import narrowed
 from partir.simulate.kernels.product_operands import with_operands
 from partir.simulate.kernels.scatter_sums import scatter_into_sums
 from partir.simulate.kernels.tile_copies import copy_tiles
-from partir.spmd.prepare import has_ties, prepared
+from partir.spmd.prepare import has_own_barriers, has_ties, prepared
 from partir.spmd.product_order import waits_of
-from partir.spmd.program import Collective, Control, SpmdOp, SpmdProgram
+from partir.spmd.program import Collective, SpmdOp, SpmdProgram, is_barrier
 from partir.spmd.rewrites import drop_dead
 from partir.spmd.sweep import Sweep, run_pass
 from partir.spmd.weight_sizes import gathers_most
@@ -49,6 +49,7 @@ def compiled(program: SpmdProgram, device: DeviceSpec) -> KeptProgram:
     waits = _waits(program, device)
     depth_first = device.export.minds_memory and gathers_most(program)
     keeps = device.keeps_barriers or bool(waits) or has_ties(program)
+    keeps = keeps or has_own_barriers(program)
     return KeptProgram(_compiled(program, device, keeps), waits, depth_first)
 
 
@@ -72,7 +73,7 @@ def _compiled(program: SpmdProgram, device: DeviceSpec, keeps: bool) -> SpmdProg
         program = run_pass(program, copy_tiles)
     if device.fusion.narrow_products:
         program = run_pass(narrowed(program), narrow_captures)
-    if keeps or not any(map(_is_barrier, (op for op, _ in program.walk()))):
+    if keeps or not any(map(is_barrier, (op for op, _ in program.walk()))):
         return program
     return run_pass(program, _drop)
 
@@ -83,14 +84,10 @@ def _scattered_into_sums(program: SpmdProgram) -> SpmdProgram:
     return program if made is program else drop_dead(made)
 
 
-def _is_barrier(op: SpmdOp) -> bool:
-    return isinstance(op, Control) and not op.blocks
-
-
 def _drop(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
     others = []
     for op in ops:
-        if not _is_barrier(op):
+        if not is_barrier(op):
             others.append(op)
             continue
         for operand, result in zip(op.operands, op.results, strict=True):
