@@ -11,9 +11,9 @@ from partir.execute.jax_private import SCHEDULER_TYPES
 from partir.spmd.export_policy import ExportPolicy, policy_of
 from partir.spmd.joint_moves import keeps_barriers
 from partir.spmd.late_operands import has_late_operands
-from partir.spmd.prepare import has_own_barriers, has_ties, prepared
+from partir.spmd.prepare import has_ties, prepared
 from partir.spmd.product_order import waits_of
-from partir.spmd.program import SpmdProgram
+from partir.spmd.program import SpmdProgram, has_barriers
 from partir.spmd.weight_sizes import gathers_most
 
 CompilerOption: TypeAlias = bool | int | float | str
@@ -77,8 +77,10 @@ def default_options(
 
 def _holds(program: SpmdProgram, policy: ExportPolicy) -> bool:
     """Whether anything but gathers depends on barriers."""
-    late = has_own_barriers(program) or (
-        policy.orders_late and has_late_operands(program)
-    )
+    if waits_of(program, policy):
+        return True
+    if has_barriers(program, written=True):
+        return False  # less is saved than what the author's own may cost
+    late = policy.orders_late and has_late_operands(program)
     joint = policy.moves_together and keeps_barriers(program)
-    return late or joint or bool(waits_of(program, policy))
+    return late or joint or has_barriers(program, written=False)

@@ -35,6 +35,7 @@ from partir.rules.slices import window_of_whole
 from partir.spmd.bundles import bundled, flat, moved_shape, unbundled, unflat
 from partir.spmd.emit import TextEmitter
 from partir.spmd.export_policy import PLAIN, ExportPolicy
+from partir.spmd.flat_weights import flat_product, multiply_flat
 from partir.spmd.joint_moves import runs_of
 from partir.spmd.opaque_functions import MakeText
 from partir.spmd.outer_tiles import is_inner, joined, parted
@@ -129,7 +130,10 @@ class _Exporter(TextEmitter):
         if op.results and op.results[0] in self._late:
             operands = start_late(self, operands, self._splats(op)[0])
         template = self.template(op.nest)
-        if template is not None:
+        flat = flat_product(op.nest) if self.policy.flattens_weights else None
+        if flat is not None:
+            made = multiply_flat(self, op.nest, operands, flat)
+        elif template is not None:
             made = self.line(op.nest, template, operands)
         elif runs_once(op.nest.signature):
             made = self.on_first_device(op.nest, operands)

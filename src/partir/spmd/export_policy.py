@@ -63,6 +63,9 @@ class ExportPolicy:
         halves_rows: whether such a product of matrices sums over two halves of its
             rows. XLA on CPUs puts operands in order for its quick kernels only if they
             have more than two dimensions.
+        flattens_weights: whether a product reads its right operand as a matrix where it
+            sums over the last dimensions of that. XLA on CPUs puts one of more than two
+            dimensions in order first.
         scatters_first: whether what is scattered of what a loop carries is scattered
             before that is replaced. XLA on CPUs makes the whole of it before, but may
             scatter it last of all.
@@ -95,6 +98,7 @@ class ExportPolicy:
     turns_products: bool = False
     orders_late: bool = False
     halves_rows: bool = False
+    flattens_weights: bool = False
     scatters_first: bool = False
     moves_together: bool = False
 
@@ -139,6 +143,7 @@ XLA_CPU = ExportPolicy(
     turns_products=True,
     orders_late=True,
     halves_rows=True,
+    flattens_weights=True,
     scatters_first=True,
     moves_together=True,
 )

@@ -20,13 +20,12 @@ from partir.rules.identities import TOGETHER, cites
 from partir.rules.traits import Role, role_of
 from partir.spmd.lifetimes import Lifetimes
 from partir.spmd.program import (
-    BARRIER,
     Collective,
     Compute,
     Control,
     SpmdOp,
     SpmdProgram,
-    is_barrier,
+    has_barriers,
 )
 from partir.spmd.sweep import Sweep, collectives_of, reads_of
 
@@ -72,10 +71,10 @@ def keeps_barriers(program: SpmdProgram) -> bool:
 
     That is worth less than what the author's own barriers may cost, if there are any.
     """
+    if has_barriers(program, written=True):
+        return False
     seen, joins = set[Key](), False
     for op, _ in program.walk():
-        if is_barrier(op) and program.program.ops[op.node].kind == BARRIER:
-            return False
         key = _key(program.types, op) if isinstance(op, Collective) else None
         joins = joins or key in seen
         seen |= {key} if key is not None else set()

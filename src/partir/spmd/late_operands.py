@@ -18,7 +18,7 @@ from typing import TypeGuard
 from partir.rules.identities import WAITING, cites
 from partir.spmd.program import Collective, Compute, Control, SpmdOp, SpmdProgram
 from partir.spmd.sweep import Sweep, renamed_in
-from partir.spmd.turned_products import rows_summed
+from partir.spmd.turned_products import puts_in_order
 from partir.spmd.weight_sizes import gathers_most
 
 
@@ -26,7 +26,7 @@ def has_late_operands(program: SpmdProgram) -> bool:
     """Whether anything is to be put in order late."""
     made = {value for op in program.body.ops for value in op.results}
     found = any(
-        _is_summed(op) and not made.isdisjoint(op.operands) for op in program.body.ops
+        _is_ordered(op) and not made.isdisjoint(op.operands) for op in program.body.ops
     )
     return found and not gathers_most(program)
 
@@ -63,7 +63,7 @@ class _Late:
     def run(self, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
         made: list[SpmdOp] = []
         for op in ops:
-            if _is_summed(op):
+            if _is_ordered(op):
                 if self._waits(*op.operands):
                     made.append(self._barrier(op))
                 left, right = op.operands
@@ -88,8 +88,8 @@ class _Late:
         return Control(op.node, operands, results)
 
 
-def _is_summed(op: SpmdOp) -> TypeGuard[Compute]:
-    return type(op) is Compute and rows_summed(op.nest) > 0
+def _is_ordered(op: SpmdOp) -> TypeGuard[Compute]:
+    return type(op) is Compute and puts_in_order(op.nest)
 
 
 def _reading(op: SpmdOp, names: dict[int, int]) -> SpmdOp:

@@ -17,13 +17,7 @@ from partir.spmd.joint_moves import move_together
 from partir.spmd.late_operands import put_in_order_late
 from partir.spmd.loop_sums import sum_inside_loops
 from partir.spmd.major_scatters import order_before_sums, scatter_major_dimensions
-from partir.spmd.program import (
-    BARRIER,
-    Collective,
-    SpmdOp,
-    SpmdProgram,
-    is_barrier,
-)
+from partir.spmd.program import Collective, SpmdOp, SpmdProgram
 from partir.spmd.sweep import Pass, Sweep, collectives_of, run_pass
 from partir.spmd.tie_gathers import gather_key, tie_gathers_in_loops, tie_large_gathers
 from partir.spmd.turned_products import halve_rows, turn_products
@@ -32,14 +26,6 @@ from partir.spmd.turned_products import halve_rows, turn_products
 def has_ties(program: SpmdProgram) -> bool:
     """Whether a gather waits for what it is needed with."""
     return any(isinstance(op, Collective) and op.after >= 0 for op, _ in program.walk())
-
-
-def has_own_barriers(program: SpmdProgram) -> bool:
-    """Whether anything waits by a barrier that the model's author did not write."""
-    source = program.program.ops
-    return any(
-        is_barrier(op) and source[op.node].kind != BARRIER for op, _ in program.walk()
-    )
 
 
 @cites(WAITING)

@@ -25,6 +25,7 @@ from partir.spmd.program import (
     SpmdOp,
     SpmdProgram,
     is_barrier,
+    is_written,
 )
 from partir.spmd.sweep import reads_of
 
@@ -94,7 +95,7 @@ class _Order:
             for value in reads_of(op):
                 self.last[self.same.get(value, value)] = place
                 self.readers[value].append(op)
-            if is_barrier(op):
+            if is_barrier(op) and not is_written(program, op):
                 for made, value in zip(op.results, op.operands, strict=True):
                     self.same[made] = self.same.get(value, value)
         for value in block.results:
@@ -127,7 +128,7 @@ class _Order:
 
     def _record(self, op: SpmdOp, above: int) -> None:
         self.above.update(dict.fromkeys(op.results, above))
-        if is_barrier(op):
+        if not self.same.keys().isdisjoint(op.results):
             for known in (self.activations, self.moved):
                 known.update(v for v in op.results if self.same[v] in known)
             return

@@ -105,6 +105,17 @@ def is_barrier(op: SpmdOp) -> TypeGuard[Control]:
     return isinstance(op, Control) and not op.blocks
 
 
+def is_written(program: SpmdProgram, barrier: Control) -> bool:
+    """Whether the model's author has written a barrier."""
+    return program.program.ops[barrier.node].kind == BARRIER
+
+
+def has_barriers(program: SpmdProgram, written: bool) -> bool:
+    """Whether there are barriers that the model's author has written, or others."""
+    ops = (op for op, _ in program.walk())
+    return any(is_barrier(op) and is_written(program, op) is written for op in ops)
+
+
 def node_of(op: SpmdOp) -> int | None:
     """The node that an op stands at; moves stand where they are needed."""
     if isinstance(op, Collective):

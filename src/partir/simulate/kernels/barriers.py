@@ -17,9 +17,15 @@ from partir.simulate.kernels.narrowed import narrowed
 from partir.simulate.kernels.product_operands import with_operands
 from partir.simulate.kernels.scatter_sums import scatter_into_sums
 from partir.simulate.kernels.tile_copies import copy_tiles
-from partir.spmd.prepare import has_own_barriers, has_ties, prepared
+from partir.spmd.prepare import has_ties, prepared
 from partir.spmd.product_order import waits_of
-from partir.spmd.program import Collective, SpmdOp, SpmdProgram, is_barrier
+from partir.spmd.program import (
+    Collective,
+    SpmdOp,
+    SpmdProgram,
+    has_barriers,
+    is_barrier,
+)
 from partir.spmd.rewrites import drop_dead
 from partir.spmd.sweep import Sweep, run_pass
 from partir.spmd.weight_sizes import gathers_most
@@ -49,7 +55,8 @@ def compiled(program: SpmdProgram, device: DeviceSpec) -> KeptProgram:
     waits = _waits(program, device)
     depth_first = device.export.minds_memory and gathers_most(program)
     keeps = device.keeps_barriers or bool(waits) or has_ties(program)
-    keeps = keeps or has_own_barriers(program)
+    others, written = (has_barriers(program, one) for one in (False, True))
+    keeps = keeps or (others and not written)
     return KeptProgram(_compiled(program, device, keeps), waits, depth_first)
 
 
