@@ -148,6 +148,58 @@ def test_nothing_waits_for_gradients_that_stay_whole() -> None:
     assert barriers(body_of_last_loop(prepared(done.spmd, XLA_CPU))) == []
 
 
+# use_before_replacing
+
+
+def replaced(weights: Weights, x: Array) -> Weights:
+    """A step of training, in which what is gathered is much more than activations."""
+    gradients = jax.grad(chained)(weights, x)
+    return jax.tree.map(lambda w, g: w - 0.1 * g, weights, gradients)
+
+
+def chained(weights: Weights, x: Array) -> Array:
+    for weight in weights.values():
+        x = jnp.tanh(x @ weight)
+    return jnp.sum(x**2)
+
+
+def trained(rows: int) -> Any:
+    args = {str(n): f32(256, 256) for n in range(4)}, f32(rows, 256)
+    tactic = partir.ManualPartition(
+        {"weights/*": 0}, axis="B", name="Z3", outputs={"**": 0}
+    )
+    return partir.partition(
+        replaced, AXES, [BATCH, tactic], args=args, donate_argnums=0, device="cpu"
+    )
+
+
+@pytest.mark.identity("waiting")
+def test_a_parameter_is_replaced_when_what_is_gathered_of_it_was_used() -> None:
+    done = trained(16)
+    ready = prepared(done.spmd, XLA_CPU)
+    made = {op.operands[0] for op in barriers(ready.body)}
+    assert made == set(ready.body.arguments[:4])
+    assert not done.verify(stablehlo_text(done.spmd, XLA_CPU)).not_proved
+    later = replace(XLA_CPU, uses_first=False)
+    assert barriers(prepared(done.spmd, later).body) == []
+
+
+def test_where_activations_are_larger_it_does_not_wait() -> None:
+    ready = prepared(trained(8192).spmd, XLA_CPU)
+    arguments = set(ready.body.arguments[:4])
+    assert arguments.isdisjoint(v for op in barriers(ready.body) for v in op.operands)
+
+
+def test_xla_then_keeps_less_of_what_is_gathered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done = trained(64)
+    first = temporaries(done, monkeypatch)
+    assert first < 0.98 * temporaries(done, monkeypatch, uses_first=False)
+    estimate = done.estimate_on(partir.devices["cpu"]).temporary_bytes
+    assert estimate == pytest.approx(first, rel=0.05)
+
+
 def test_numbers_are_those_of_one_device() -> None:
     random = np.random.default_rng(0)
     weights = {

@@ -69,6 +69,8 @@ class ExportPolicy:
         scatters_first: whether what is scattered of what a loop carries is scattered
             before that is replaced. XLA on CPUs makes the whole of it before, but may
             scatter it last of all.
+        uses_first: whether what is gathered last of a parameter is used before that is
+            replaced. XLA on CPUs gathers it before, but may use it much later.
         moves_together: whether small values that go to other devices by one kind of
             collective go together, in one.
 
@@ -100,6 +102,7 @@ class ExportPolicy:
     halves_rows: bool = False
     flattens_weights: bool = False
     scatters_first: bool = False
+    uses_first: bool = False
     moves_together: bool = False
 
     def __post_init__(self) -> None:
@@ -145,6 +148,7 @@ XLA_CPU = ExportPolicy(
     halves_rows=True,
     flattens_weights=True,
     scatters_first=True,
+    uses_first=True,
     moves_together=True,
 )
 # An MLP with ZeRO-2 takes 1313 MiB if updates are gathered, 1153 if parameters are.

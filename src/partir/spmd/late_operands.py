@@ -12,12 +12,11 @@ Where the compiler is told to mind memory it puts things in order late by itself
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TypeGuard
 
 from partir.rules.identities import WAITING, cites
-from partir.spmd.program import Collective, Compute, Control, SpmdOp, SpmdProgram
-from partir.spmd.sweep import Sweep, renamed_in
+from partir.spmd.program import Compute, Control, SpmdOp, SpmdProgram
+from partir.spmd.sweep import Sweep, reading
 from partir.spmd.turned_products import puts_in_order
 from partir.spmd.weight_sizes import gathers_most
 
@@ -70,7 +69,7 @@ class _Late:
                 first = self.lefts.get(left, self.rights.get(left, left))
                 op = op._replace(operands=(first, self.rights.get(right, right)))
             elif self.rights:
-                op = _reading(op, self.rights)
+                op = reading(op, self.rights)
             made.append(op)
             self.here.update(op.results)
         return made if self.lefts else ops
@@ -90,17 +89,3 @@ class _Late:
 
 def _is_ordered(op: SpmdOp) -> TypeGuard[Compute]:
     return type(op) is Compute and puts_in_order(op.nest)
-
-
-def _reading(op: SpmdOp, names: dict[int, int]) -> SpmdOp:
-    """The op with what stands for its operands."""
-    if isinstance(op, Control):
-        operands = tuple(names.get(v, v) for v in op.operands)
-        blocks = tuple(renamed_in(names, block) for block in op.blocks)
-        return replace(op, operands=operands, blocks=blocks)
-    if names.keys().isdisjoint(op.operands):
-        return op
-    if isinstance(op, Collective):
-        operand, after = (names.get(v, v) for v in (op.operand, op.after))
-        return op._replace(operand=operand, after=after)
-    return op._replace(operands=tuple(names.get(v, v) for v in op.operands))

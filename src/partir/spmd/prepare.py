@@ -14,6 +14,7 @@ from partir.spmd.carried_scatters import scatter_before_replacing
 from partir.spmd.export_policy import ExportPolicy
 from partir.spmd.gathered_results import gather_results
 from partir.spmd.joint_moves import move_together
+from partir.spmd.last_gathers import use_before_replacing
 from partir.spmd.late_operands import put_in_order_late
 from partir.spmd.loop_sums import sum_inside_loops
 from partir.spmd.major_scatters import order_before_sums, scatter_major_dimensions
@@ -58,6 +59,7 @@ PREPARATIONS: tuple[tuple[str, bool, Pass], ...] = (
     ("moves_together", True, move_together),
     ("turns_products", True, turn_products),
     ("scatters_first", True, scatter_before_replacing),
+    ("uses_first", True, use_before_replacing),
     ("orders_late", True, put_in_order_late),
     ("halves_rows", True, halve_rows),
 )
