@@ -6,7 +6,8 @@ went in is put in order in the forward pass already and kept so, beside the orig
 wherever that is read again, and what comes back as often as it is read. Behind a
 barrier for both of them there is one of each, and it is put in order there.
 
-Where the compiler is told to mind memory it puts things in order late by itself.
+Where the compiler is told to mind memory it puts things in order late by itself, and
+what is smaller than the gradient is not worth the wait.
 """
 
 from __future__ import annotations
@@ -88,4 +89,8 @@ class _Late:
 
 
 def _is_ordered(op: SpmdOp) -> TypeGuard[Compute]:
-    return type(op) is Compute and puts_in_order(op.nest)
+    """Whether it is a product that puts an operand in order, of more than it makes."""
+    if type(op) is not Compute or not puts_in_order(op.nest):
+        return False
+    largest = max(type_.bytes for type_ in op.nest.operand_types)
+    return largest > op.nest.result_types[0].bytes
