@@ -23,8 +23,8 @@ from partir.rules.nest import nest_of
 from partir.spmd import joint_moves
 from partir.spmd.export import stablehlo_text
 from partir.spmd.export_policy import PLAIN, XLA_CPU
-from partir.spmd.joint_moves import keeps_barriers, move_together, runs_of
-from partir.spmd.prepare import prepared
+from partir.spmd.joint_moves import joins_moves, move_together, runs_of
+from partir.spmd.prepare import has_ties, prepared
 from partir.spmd.program import (
     Block,
     Cause,
@@ -32,6 +32,7 @@ from partir.spmd.program import (
     Compute,
     Control,
     SpmdOp,
+    has_barriers,
 )
 from partir.spmd.sweep import Sweep, collectives_of, reads_of, run_pass
 
@@ -144,18 +145,31 @@ def test_a_program_with_one_of_a_kind_stays_as_it_is() -> None:
 
     spmd = partir.partition(one, B4, [BP], args=(X,)).spmd
     assert run_pass(spmd, move_together) is spmd
-    assert not keeps_barriers(spmd)
+    assert not joins_moves(spmd)
 
 
-def test_barriers_are_kept_for_joint_moves_unless_the_author_wrote_some() -> None:
-    assert keeps_barriers(done().spmd)
-
+def recomputed(*tactics: Any) -> Any:
     def again(params: dict[str, Array], x: Array) -> Any:
         return jax.grad(jax.checkpoint(loss))(params, x)
 
-    written = partir.partition(again, B4, [BP], args=(weights(), X)).spmd
-    assert written.collectives["all_reduce"] > 1
-    assert not keeps_barriers(written)
+    return partir.partition(again, B4, [BP, *tactics], args=(weights(), X))
+
+
+def test_the_authors_barriers_go_so_that_those_of_joint_moves_can_stay() -> None:
+    written = recomputed()
+    assert has_barriers(written.spmd, written=True)
+    assert joins_moves(written.spmd)
+    assert not has_barriers(prepared(written.spmd, XLA_CPU), written=True)
+    kept = prepared(written.spmd, replace(XLA_CPU, drops_barriers=False))
+    assert has_barriers(kept, written=True)
+    assert not written.proof(stablehlo_text(written.spmd, XLA_CPU)).not_proved
+
+
+def test_the_authors_barriers_stay_where_gathers_wait() -> None:
+    """XLA is told to keep all of them there, and recomputes as the author wished."""
+    tied = prepared(recomputed(ZERO).spmd, XLA_CPU)
+    assert has_ties(tied)
+    assert has_barriers(tied, written=True)
 
 
 def test_maxima_and_sums_of_several_types_are_kept_apart() -> None:

@@ -15,6 +15,7 @@ from jax import Array, lax
 
 from partir.mesh import Mesh
 from partir.partition.state import State
+from partir.spmd.authors_barriers import drop_barriers
 from partir.spmd.prepare import PREPARATIONS
 from partir.spmd.program import Control
 from partir.spmd.rewrites import PASSES, drop_dead, rewrite, scatter_reduced_slices
@@ -40,7 +41,7 @@ from tests.spmd.test_sequential import CASES as SCHEDULES, entered_at_random
 pytestmark = pytest.mark.usefixtures("x64")
 
 
-PREPARED = [one for _, _, one in PREPARATIONS]
+PREPARED = [*(one for _, _, one in PREPARATIONS), drop_barriers]
 
 
 def test_every_rewrite_is_a_pass() -> None:

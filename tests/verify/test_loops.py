@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import jax
@@ -11,6 +12,7 @@ from jax import lax
 
 import partir
 from partir.verify import prove
+from partir.verify.carried import turn
 
 pytestmark = pytest.mark.quick
 
@@ -80,3 +82,32 @@ def test_a_loop_carries_tiles_of_parts() -> None:
     other = text.replace(groups, f"dense<{over_b}>")
     assert p.proof(text.replace(groups, f"dense<{over_a}>")).proved
     assert not p.proof(other).proved
+
+
+def nested(row: jax.Array) -> jax.Array:
+    """Around a loop that leaves a choice is one that does so too."""
+
+    def step(turn: Any, total: jax.Array) -> jax.Array:
+        return total + jnp.sin(rows_of_numbers(row + turn))
+
+    return lax.fori_loop(0, 3, step, jnp.zeros((6, 6)))
+
+
+def test_a_loop_in_a_loop_starts_from_what_was_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where the outer one is run again, the inner one is run once."""
+    x = jax.ShapeDtypeStruct((6,), "float32")
+    tactic = partir.ManualPartition({}, axis="B", outputs={"out": 1})
+    p = partir.partition(nested, MESH, [tactic], args=(x,))
+    runs: Counter[tuple[int, ...]] = Counter()
+
+    def counted(machine: Any, op: Any, carried: Any) -> Any:
+        runs[op.results] += bool(machine.sizes)
+        return turn(machine, op, carried)
+
+    monkeypatch.setattr("partir.verify.loops.turn", counted)
+    assert not p.proof().not_proved
+    outer, inner = sorted(filter(None, runs.values()))
+    assert outer == 2  # the columns are by the other axis
+    assert inner <= 6 + 1

@@ -16,7 +16,7 @@ from partir.ir.core import Program
 
 @cache
 def step() -> tuple[Any, Program]:
-    config = mlp.Config(blocks=2, width=8, hidden=8, batch=32)
+    config = mlp.Config(blocks=2, width=8, hidden=4, batch=8)
     args = mlp.example_args(config)[0]
     model = suite.Model("mlp", mlp.train_step, args, mlp.BATCH, mlp.MODEL)
     done = suite.partitioned(model, model.schedules()["BP+MP+Z3"], MESH)

@@ -9,7 +9,7 @@ import jax
 
 from partir.execute.jax_private import SCHEDULER_TYPES
 from partir.spmd.export_policy import ExportPolicy, policy_of
-from partir.spmd.joint_moves import keeps_barriers
+from partir.spmd.joint_moves import joins_moves
 from partir.spmd.late_operands import has_late_operands
 from partir.spmd.prepare import has_ties, prepared
 from partir.spmd.product_order import waits_of
@@ -79,8 +79,6 @@ def _holds(program: SpmdProgram, policy: ExportPolicy) -> bool:
     """Whether anything but gathers depends on barriers."""
     if waits_of(program, policy):
         return True
-    if has_barriers(program, written=True):
-        return False  # less is saved than what the author's own may cost
     late = policy.orders_late and has_late_operands(program)
-    joint = policy.moves_together and keeps_barriers(program)
+    joint = policy.moves_together and joins_moves(program)
     return late or joint or has_barriers(program, written=False)

@@ -40,8 +40,21 @@ def gather(op: Signature) -> Iterator[Factor]:
 
 @local_attrs("gather")
 def gather_attrs(nest: Nest) -> dict[str, str]:
-    """A tiled window is as large as the tile; batching dimensions stay at one."""
-    attrs = dict(nest.signature.attrs)
+    """A tiled window is as large as the tile; batching dimensions stay at one.
+
+    Of several columns of indices that are in order, one that is brought into the tile
+    leaves the others in none; nor is what is behind the end of a short tile.
+    """
+    attrs, lookup = dict(nest.signature.attrs), gather_lookup(nest.signature)
+    brought = {*tiled_dims(nest, lookup.single())}.intersection(lookup.addressed)
+    batches = all(source is not None for *_, source in lookup.positions)
+    short = not batches and any(  # one index of each row of a batch is in order
+        loop.factor.operands[1] is not None and loop.factor.size % loop.size
+        for loop in nest.loops
+    )
+    unordered = short or (bool(brought) and len(lookup.addressed) > 1)
+    if unordered and "indices_are_sorted" in attrs:
+        attrs["indices_are_sorted"] = "false"
     sizes = list(ints(attrs["slice_sizes"]))
     whole = nest.signature.operands[0].shape
     for dim, axes in enumerate(nest.needs[0]):

@@ -376,6 +376,7 @@ def _habits(device: DeviceSpec) -> MemoryHabits:
         reduces_in_place=device.reduces_in_place,
         orders_reads=device.orders_reads or device.export.orders_reads,
         collectives_apart=device.collectives_apart,
+        keeps_arguments=device.export.keeps_arguments,
     )
 
 

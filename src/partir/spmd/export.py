@@ -54,6 +54,7 @@ from partir.spmd.program import (
     is_barrier,
 )
 from partir.spmd.start_late import late_starts, start_late
+from partir.spmd.succeeding import held_with_arguments
 from partir.spmd.windows import exchange
 from partir.spmd.wire_types import carried, restored
 
@@ -106,6 +107,8 @@ class _Exporter(TextEmitter):
         self.block_ops(body)
         self.lines = [*self._prologue, *self.lines]
         arguments = [self.env[v] for v in body.arguments]
+        if self.policy.keeps_arguments:
+            self.env |= held_with_arguments(self, self.program, self.env)
         results = [self.env[v] for v in body.results]
         attrs = {EXPORTED: str(self.mesh)} if self.mesh.size > 1 else {}
         return self.module(self.program.program.name, arguments, results, attrs)

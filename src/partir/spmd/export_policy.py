@@ -35,6 +35,8 @@ class ExportPolicy:
             transposed behind the reduction.
         gathers_results: whether results are made of tiles and gathered, instead of made
             of what was gathered.
+        keeps_arguments: whether an argument is kept until the result that takes its
+            place is gathered. XLA for TPUs would else copy it first.
         ties_in_loops: whether all gathers in loops are tied, not only repeated ones.
         sums_in_loops: whether a loop sums the slices that it writes into a stack,
             instead of the stack being summed behind it.
@@ -73,6 +75,9 @@ class ExportPolicy:
             replaced. XLA on CPUs gathers it before, but may use it much later.
         moves_together: whether small values that go to other devices by one kind of
             collective go together, in one.
+        drops_barriers: whether barriers that the author wrote are left out where no
+            gather and no product waits. XLA on CPUs would take them out, and with them
+            those that a joint collective's parts are read behind.
 
     Example:
         >>> ExportPolicy(name="mine", ties_first=False).as_data()["ties_first"]
@@ -86,6 +91,7 @@ class ExportPolicy:
     scatters_major: bool = False
     sums_ordered: bool = False
     gathers_results: bool = False
+    keeps_arguments: bool = False
     ties_in_loops: bool = False
     sums_in_loops: bool = False
     outer_tiles: bool = False
@@ -104,6 +110,7 @@ class ExportPolicy:
     scatters_first: bool = False
     uses_first: bool = False
     moves_together: bool = False
+    drops_barriers: bool = False
 
     def __post_init__(self) -> None:
         """Check every answer."""
@@ -150,6 +157,7 @@ XLA_CPU = ExportPolicy(
     scatters_first=True,
     uses_first=True,
     moves_together=True,
+    drops_barriers=True,
 )
 # An MLP with ZeRO-2 takes 1313 MiB if updates are gathered, 1153 if parameters are.
 # A scanned transformer with ZeRO-2 takes 1361 MiB of temporaries if an iteration of its
@@ -183,6 +191,7 @@ XLA_TPU = ExportPolicy(
     scatters_major=True,
     sums_ordered=True,
     gathers_results=True,
+    keeps_arguments=True,
     ties_in_loops=True,
     orders_products=True,
     orders_in_loops=False,

@@ -25,7 +25,6 @@ from partir.spmd.program import (
     Control,
     SpmdOp,
     SpmdProgram,
-    has_barriers,
 )
 from partir.spmd.sweep import Sweep, collectives_of, reads_of
 
@@ -66,19 +65,15 @@ def move_together(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
     return _Together(sweep, ops).run()
 
 
-def keeps_barriers(program: SpmdProgram) -> bool:
-    """Whether barriers are to be kept, so that a joint move's parts are read alike.
-
-    That is worth less than what the author's own barriers may cost, if there are any.
-    """
-    if has_barriers(program, written=True):
-        return False
-    seen, joins = set[Key](), False
-    for op, _ in program.walk():
-        key = _key(program.types, op) if isinstance(op, Collective) else None
-        joins = joins or key in seen
-        seen |= {key} if key is not None else set()
-    return joins
+def joins_moves(program: SpmdProgram) -> bool:
+    """Whether any collectives of a program are done as one."""
+    keys = [
+        _key(program.types, op)
+        for op, _ in program.walk()
+        if isinstance(op, Collective)
+    ]
+    some = [key for key in keys if key is not None]
+    return len(set(some)) < len(some)
 
 
 def _key(types: Sequence[TensorType], op: Collective) -> Key | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from partir.rules.identities import WAITING, cites
+from partir.spmd.authors_barriers import drop_barriers
 from partir.spmd.carried_scatters import scatter_before_replacing
 from partir.spmd.export_policy import ExportPolicy
 from partir.spmd.gathered_results import gather_results
@@ -18,7 +19,8 @@ from partir.spmd.last_gathers import use_before_replacing
 from partir.spmd.late_operands import put_in_order_late
 from partir.spmd.loop_sums import sum_inside_loops
 from partir.spmd.major_scatters import order_before_sums, scatter_major_dimensions
-from partir.spmd.program import Collective, SpmdOp, SpmdProgram
+from partir.spmd.product_order import waits_of
+from partir.spmd.program import Collective, SpmdOp, SpmdProgram, has_barriers
 from partir.spmd.sweep import Pass, Sweep, collectives_of, run_pass
 from partir.spmd.tie_gathers import gather_key, tie_gathers_in_loops, tie_large_gathers
 from partir.spmd.turned_products import halve_rows, turn_products
@@ -71,4 +73,7 @@ def prepared(program: SpmdProgram, policy: ExportPolicy) -> SpmdProgram:
     for question, answer, one in PREPARATIONS:
         if getattr(policy, question) is answer:
             program = run_pass(program, one)
+    if policy.drops_barriers and has_barriers(program, written=True):
+        waits = has_ties(program) or waits_of(program, policy)
+        program = program if waits else run_pass(program, drop_barriers)
     return program

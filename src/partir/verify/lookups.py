@@ -34,12 +34,13 @@ from partir.verify.machine import Machine, handler
 from partir.verify.monoids import sum_of
 from partir.verify.repetition import is_zero
 from partir.verify.rows import GARBAGE, Rows
-from partir.verify.spread import MOST, rows_of, tiled_along
+from partir.verify.spread import MOST, has_garbage, rows_of, tiled_along
 from partir.verify.sums import PART
 from partir.verify.terms import ClassTerm
 from partir.verify.unread import unread
 from partir.verify.wholes import whole_rows, whole_view
 
+_SORTED = "indices_are_sorted"
 _BACK = 16  # ops between indices and what they are made of
 
 
@@ -164,6 +165,8 @@ def _looked_up(
     if tile.shape[-1] != op.signature.operands[0].shape[dim]:
         return None
     several = column.joined is not None
+    if says_sorted(op.signature) and (several or has_garbage(local.layout)):
+        return None
     for leaf, index in leaves(machine, column.value, several, several):
         known = _known(machine, op.signature, (mask, local, index))
         if known is None and not _is_in_place(
@@ -171,16 +174,18 @@ def _looked_up(
         ):
             continue
         for whole in whole_rows(machine, op.kind, value, of_class):
+            sorted_ = says_sorted(op.signature)
             if known is not None:
                 split = _is_read_there(machine, known, tile, whole, axes)
+                split = split and (not sorted_ or rises(known[2], known[1]))
             else:
-                split = is_read(machine, leaf, (mask, local), tile, whole, axes)
+                made_of = (mask, local)
+                split = is_read(machine, leaf, made_of, tile, whole, axes, sorted_)
             if not split:
                 continue
             read = whole_view(machine, value, dim, of_class, axes, whole)
-            equation = machine.equation(of_whole(op.signature, dim, whole.size))
             given = (read, plain_index(machine, column.within(machine, index)))
-            (made,) = machine.apply(equation, given, op.signature.results)
+            made = _by_promise(machine, of_whole(op.signature, dim, whole.size), given)
             if machine.classes.in_source(made.node):
                 return made, axes
     return None
@@ -193,19 +198,24 @@ def is_read(
     tile: Rows,
     whole: Rows,
     axes: Sequence[int],
+    in_order: bool = False,
 ) -> bool:
     """Whether each index is looked up on one device alone, and there at its row.
 
-    `made` says where an index is looked up, and at which place.
+    `made` says where an index is looked up, and at which place; `in_order` asks that
+    these rise as indices do.
     """
     mask, local = made
     length = tile.shape[-1]
     try:
         values = domain(whole.size, machine, leaf, made, length)
         here = on_devices(machine, mask, leaf, values)
-        place = np.clip(on_devices(machine, local, leaf, values), 0, length - 1)
+        at = on_devices(machine, local, leaf, values)
     except Unreadable:
         return False
+    if in_order and not rises(values, at):
+        return False
+    place = np.clip(at, 0, length - 1)
     wanted = whole[np.clip(values, 0, whole.size - 1)]
     return is_split(machine, tile, here, place, wanted, axes)
 
@@ -246,6 +256,49 @@ def _is_read_there(
     place = np.clip(place.astype(np.int64), 0, tile.shape[-1] - 1)
     wanted = whole[np.clip(index.astype(np.int64), 0, whole.size - 1)]
     return is_split(machine, tile, here, place, wanted, axes)
+
+
+def says_sorted(signature: Signature) -> bool:
+    """Whether a look-up is told that its indices are in order.
+
+    One index, or one of each row of a batch, is so in any case.
+    """
+    numbers = fields(signature.attrs["dimension_numbers"])
+    others = {
+        *numbers.get("index_vector_dim", (0,)),
+        *numbers.get("start_indices_batching_dims", ()),
+    }
+    shape = signature.operands[1].shape
+    several = any(size > 1 for dim, size in enumerate(shape) if dim not in others)
+    return several and signature.attrs.get(_SORTED) == "true"
+
+
+def rises(index: np.ndarray, place: np.ndarray, least: int = 0) -> bool:
+    """Whether a larger index is at no smaller place, on each device.
+
+    Or at one that is larger, by one at least.
+    """
+    index = index.reshape(-1, *(1,) * (place.ndim - index.ndim), *index.shape[1:])
+    index = np.broadcast_to(index, place.shape)
+    order = np.argsort(index, axis=0, kind="stable")
+    ordered = np.take_along_axis(place, order, 0).astype(np.int64)
+    same = np.diff(np.take_along_axis(index, order, 0), axis=0) == 0
+    return bool(((np.diff(ordered, axis=0) >= least) | same).all())
+
+
+def _by_promise(
+    machine: Machine, signature: Signature, given: tuple[View, View]
+) -> View:
+    """A look-up; one that is told less than the source's is the same."""
+    (made,) = machine.apply(machine.equation(signature), given, signature.results)
+    if machine.classes.in_source(made.node) or says_sorted(signature):
+        return made
+    attrs = {**signature.attrs, _SORTED: "true"}
+    told = Signature.of(
+        signature.kind, attrs, signature.operands, signature.results, signature.lambdas
+    )
+    (other,) = machine.apply(machine.equation(told), given, signature.results)
+    return other if machine.classes.in_source(other.node) else made
 
 
 def of_whole(signature: Signature, dim: int, count: int) -> Signature:
@@ -344,7 +397,10 @@ def _gather(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]
     if places is not None:
         return [places]
     try:
-        return machine.by_equation(op, (value, plain_index(machine, index)))
+        if says_sorted(op.signature) and has_garbage(index.layout):
+            raise Unreadable("indices that are said to be in order, behind an end")
+        given = (value, plain_index(machine, index))
+        return [_by_promise(machine, op.signature, given)]
     except Unreadable:
         if machine.classes.source is None:
             raise

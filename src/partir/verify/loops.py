@@ -120,7 +120,8 @@ def _match(machine: Machine, op: Op, inits: list[View]) -> list[View]:
     """The loop of the source that this one is, if one is."""
     reason = "a loop that starts from what no loop of the source starts from"
     nodes = [view.node for view in inits]
-    for loop in machine.loops:
+    last, _ = machine.inducted.get(op.results, (None, []))
+    for loop in sorted(machine.loops, key=lambda loop: loop is not last):
         if not isinstance(loop, LoopPair) or [v.node for v in loop.inits] != nodes:
             continue
         ranks = [len(type_.shape) for type_ in op.signature.operands]
@@ -145,7 +146,46 @@ def _induct(machine: Machine, op: Op, inits: list[View], loop: LoopPair) -> list
     for number, found in enumerate(choices):
         if not found:
             raise Unreadable(f"value {number} of a loop does not start as the source's")
-    guesses = [found[0] for found in choices]
+    first = [found[0] for found in choices]
+    with contextlib.suppress(Unreadable):
+        known = _known(machine, op, inits, loop, choices)
+        if known and known != first:
+            return _settle(machine, op, inits, loop, choices, known)
+    return _settle(machine, op, inits, loop, choices, first)
+
+
+def _known(
+    machine: Machine,
+    op: Op,
+    inits: list[View],
+    loop: LoopPair,
+    choices: list[list[_Guess]],
+) -> list[_Guess]:
+    """How a loop in a loop was tiled in the last turn around it, if it starts so again.
+
+    A loop around it takes several turns to settle, and each of them runs this one.
+    """
+    last, guesses = machine.inducted.get(op.results, (None, []))
+    if last is not loop:
+        return []
+    starts = zip(guesses, choices, inits, loop.inits, strict=True)
+    for guess, found, init, source in starts:
+        if guess in found:
+            continue
+        if not guess.parts or not guess.holds(machine, init, source):
+            return []
+    return [*guesses]
+
+
+def _settle(
+    machine: Machine,
+    op: Op,
+    inits: list[View],
+    loop: LoopPair,
+    choices: list[list[_Guess]],
+    guesses: list[_Guess],
+) -> list[View]:
+    """Turn after turn, until the body gives what was guessed."""
     tried = [{guess} for guess in guesses]
     for _ in range(_TRIES + 2 * max(map(len, choices), default=0)):
         carried = [
@@ -159,6 +199,7 @@ def _induct(machine: Machine, op: Op, inits: list[View], loop: LoopPair) -> list
             if not guess.holds(machine, body[number], loop.body[number])
         ]
         if not wrong and same(condition, shown(_whole(machine), loop.condition)):
+            machine.inducted[op.results] = loop, guesses
             return [
                 guess.show(machine, symbol, op)
                 for guess, symbol in zip(guesses, loop.results, strict=True)

@@ -100,6 +100,7 @@ class Machine:
     reductions: dict[Any, tuple[int, DigitLayout]] = field(default_factory=dict)
     bound: dict[Any, tuple[int, DigitLayout]] = field(default_factory=dict)
     largest: dict[int, Any] = field(default_factory=dict)  # of tiles, by class
+    inducted: dict[tuple[int, ...], Any] = field(default_factory=dict)  # by loop
     _plans: dict[Any, Plan] = field(default_factory=dict)
     _moved: dict[tuple[Signature, DigitLayout], DigitLayout] = field(
         default_factory=dict

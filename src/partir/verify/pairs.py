@@ -4,7 +4,7 @@ A reduction may be done in any order of its steps, as long as elements stay in t
 StableHLO says so of every reducer, and of its initial values that they may come in
 anywhere. So a reduction along what reductions along tiles have given, by the same
 reducer and from the same initial values, is one along all tiles, each behind the other,
-unless these are seen to count; and if the initial values of tiles have no flag that
+if these are shown not to count; and if the initial values of tiles have no flag that
 says that they count, those are any.
 """
 
@@ -32,7 +32,7 @@ _TRYING: list[Counts] = []
 
 
 def trying(run: Counts) -> Counts:
-    """Register what tries reducers with numbers that they start from."""
+    """Register what looks at reducers, and at numbers that they start from."""
     _TRYING.append(run)
     return run
 
@@ -85,7 +85,7 @@ def _before(machine: Machine, op: Op, views: Sequence[View]) -> list[View]:
 
 
 def _counts(machine: Machine, op: Op, starts: Sequence[View]) -> bool:
-    """Whether initial values change something, as numbers show."""
+    """Whether initial values may change something."""
     literals = [_literal(machine.classes.terms[view.node]) for view in starts]
     (reducer,) = op.signature.lambdas
     return any(run(reducer, literals) for run in _TRYING)

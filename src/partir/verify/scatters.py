@@ -26,7 +26,7 @@ from partir.verify.layout import (
     repeated,
     size_of,
 )
-from partir.verify.lookups import domain, leaves, on_devices
+from partir.verify.lookups import domain, leaves, on_devices, rises
 from partir.verify.machine import Machine, handler
 from partir.verify.monoids import OPS, identity, monoid_of
 from partir.verify.reductions import reduced_over_axes
@@ -109,9 +109,10 @@ def _of_column(
     for _, whole in leaves(machine, column.value, single=True, parts=parts):
         index = column.within(machine, whole)
         for count in _sizes(machine, index):
-            at = _known_shifts(machine, local, whole, count, rows)
+            promises = _promises(signature)
+            at = _known_shifts(machine, local, whole, (count, rows), promises)
             if at is None:
-                at = _shifts(machine, local, whole, count, rows)
+                at = _shifts(machine, local, whole, (count, rows), promises)
             if at is None or not _has_rows(machine, base, dim, at, count):
                 continue
             axes = [a for a in range(len(machine.sizes)) if at.shape[a] > 1]
@@ -123,6 +124,12 @@ def _of_column(
             (made,) = machine.apply(equation, given, types)
             if _has(machine, signature, made):
                 yield _tile(machine, made, dim, at, (rows, count))
+
+
+def _promises(signature: Signature) -> bool:
+    """Whether indices are said to be in order, or to differ."""
+    names = ("indices_are_sorted", "unique_indices")
+    return any(signature.attrs.get(name) == "true" for name in names)
 
 
 def _tile(
@@ -194,10 +201,14 @@ def _has_rows(machine: Machine, base: View, dim: int, at: Rows, count: int) -> b
 
 
 def _shifts(
-    machine: Machine, index: View, whole: View, count: int, rows: int
+    machine: Machine, index: View, whole: View, sizes: tuple[int, int], promises: bool
 ) -> Rows | None:
-    """By how much devices shift indices, if out of their tiles all are out of range."""
-    leaf = whole.node
+    """By how much devices shift indices, if out of their tiles all are out of range.
+
+    Of a dimension of so many rows, to a tile of so many; with promises, those that
+    differ still do, in their order, but for what wraps round.
+    """
+    (count, rows), leaf = sizes, whole.node
     have = leaf_rows(machine.classes, index, leaf)
     wanted_rows = leaf_rows(machine.classes, whole, leaf)
     if any((a != b).any() for a, b in zip(have, wanted_rows, strict=True)):
@@ -205,6 +216,9 @@ def _shifts(
     values = domain(count, machine, leaf, (index,), rows)
     place = on_devices(machine, index, leaf, values).astype(np.int64)
     spread = values.reshape(-1, *(1 for _ in machine.sizes))
+    near = values >= int(values.min()) // 2
+    if promises and not rises(values[near], place[near], least=1):
+        return None
     inside = (place >= 0) & (place < rows)
     offset = np.where(inside, spread - place, -1).max(0)
     wanted = spread - offset
@@ -218,9 +232,10 @@ def _shifts(
 
 
 def _known_shifts(
-    machine: Machine, index: View, whole: View, count: int, rows: int
+    machine: Machine, index: View, whole: View, sizes: tuple[int, int], promises: bool
 ) -> Rows | None:
     """The same of indices that are known, place by place."""
+    count, rows = sizes
     found = [numbers(machine.classes, view) for view in (index, whole)]
     if found[0] is None or found[1] is None:
         return None
@@ -231,6 +246,8 @@ def _known_shifts(
         for x in found
         if x is not None
     )
+    if promises and not rises(np.moveaxis(spread, -1, 0), np.moveaxis(place, -1, 0), 1):
+        return None
     inside, apart = (place >= 0) & (place < rows), spread - place
     first = np.where(inside.any(-1), np.argmax(inside, -1), 0)  # or any, if all agree
     offset = np.take_along_axis(apart, first[..., None], -1)

@@ -8,6 +8,7 @@ SMALL = frozenset(
     "f8E5M2FNUZ".split()
 )
 _COMMON = frozenset({"f16", "bf16", "f32", "f64"})
+_WIDER = {"f16": ("f32", "f64"), "bf16": ("f32", "f64"), "f32": ("f64",)}
 
 
 def is_whole(dtype: str) -> bool:
@@ -25,3 +26,8 @@ def widens(narrow: str, wide: str) -> bool:
         return True
     have, want = (int(dtype.lstrip("ui")) for dtype in (wide, narrow))
     return have > want and (narrow[0] == wide[0] or narrow[0] == "u")
+
+
+def has_all_of(wide: str, narrow: str) -> bool:
+    """Whether a type of floats has all numbers of another, common ones among them."""
+    return wide == narrow or wide in _WIDER.get(narrow, ()) or widens(narrow, wide)

@@ -103,3 +103,29 @@ def test_what_a_loop_reads_wide_stays_wide() -> None:
         return lax.scan(layer, x, w)
 
     assert "stablehlo.convert" not in kinds(summed)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_arguments_that_are_kept_are_not_copied_where_gathers_succeed_them(
+    kept: bool,
+) -> None:
+    def step(params: Any, state: Any, x: Any) -> Any:
+        new = {name: params[name] - state[name] * 0.9 for name in params}
+        return new, state, jnp.sum(x @ params["a"] @ params["b"])
+
+    large = jax.ShapeDtypeStruct((4096, 4096), "float32")
+    params = {"a": large, "b": large, "c": large}
+    whole = {"params/**": partir.REPLICATED, "state/**": 0}
+    done = partir.partition(
+        step,
+        {"B": 2},
+        [partir.ManualPartition(whole, axis="B", name="Z2")],
+        args=(params, params, jax.ShapeDtypeStruct((2, 4096), "float32")),
+        donate_argnums=(0, 1),
+        device=replace(TPU, export=replace(TPU.export, keeps_arguments=kept)),
+    )
+    assert done.collectives["all_gather"] == 3
+    names = [one.name for one in done.estimate.alive_at_peak]
+    assert ("copy of params/a" in names) is not kept
+    # A tile, and two that are gathered, or copies of all three.
+    assert done.estimate.temporary_bytes / large.size / 4 == (2.5 if kept else 3.5)

@@ -7,7 +7,8 @@ depend on them), and then recomputes everything as soon as it can: memory isn't 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from partir.simulate.device.spec import DeviceSpec
@@ -17,17 +18,12 @@ from partir.simulate.kernels.narrowed import narrowed
 from partir.simulate.kernels.product_operands import with_operands
 from partir.simulate.kernels.scatter_sums import scatter_into_sums
 from partir.simulate.kernels.tile_copies import copy_tiles
+from partir.spmd.authors_barriers import drop_barriers
 from partir.spmd.prepare import has_ties, prepared
 from partir.spmd.product_order import waits_of
-from partir.spmd.program import (
-    Collective,
-    SpmdOp,
-    SpmdProgram,
-    has_barriers,
-    is_barrier,
-)
+from partir.spmd.program import Collective, SpmdProgram
 from partir.spmd.rewrites import drop_dead
-from partir.spmd.sweep import Sweep, run_pass
+from partir.spmd.sweep import run_pass
 from partir.spmd.weight_sizes import gathers_most
 
 Waits = Mapping[int, tuple[int, ...]]
@@ -51,12 +47,12 @@ def compiled(program: SpmdProgram, device: DeviceSpec) -> KeptProgram:
     Values have the types, and products' operands the form, that they have in memory.
     What products wait for is only of interest where the compiler orders kernels anew.
     """
-    program = prepared(program, device.export)
+    # Folded programs can't tell what is kept if what is recomputed is merged: barriers
+    # go behind that, though the exporter drops them before.
+    program = prepared(program, replace(device.export, drops_barriers=False))
     waits = _waits(program, device)
     depth_first = device.export.minds_memory and gathers_most(program)
     keeps = device.keeps_barriers or bool(waits) or has_ties(program)
-    others, written = (has_barriers(program, one) for one in (False, True))
-    keeps = keeps or (others and not written)
     return KeptProgram(_compiled(program, device, keeps), waits, depth_first)
 
 
@@ -80,23 +76,10 @@ def _compiled(program: SpmdProgram, device: DeviceSpec, keeps: bool) -> SpmdProg
         program = run_pass(program, copy_tiles)
     if device.fusion.narrow_products:
         program = run_pass(narrowed(program), narrow_captures)
-    if keeps or not any(map(is_barrier, (op for op, _ in program.walk()))):
-        return program
-    return run_pass(program, _drop)
+    return program if keeps else run_pass(program, drop_barriers)
 
 
 def _scattered_into_sums(program: SpmdProgram) -> SpmdProgram:
     """Without the zeros that nothing is scattered into any more."""
     made = run_pass(program, scatter_into_sums)
     return program if made is program else drop_dead(made)
-
-
-def _drop(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
-    others = []
-    for op in ops:
-        if not is_barrier(op):
-            others.append(op)
-            continue
-        for operand, result in zip(op.operands, op.results, strict=True):
-            sweep.renamed[result] = sweep.renamed.get(operand, operand)
-    return others

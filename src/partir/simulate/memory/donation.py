@@ -10,6 +10,7 @@ from partir.simulate.fold_multiplicity import Multiplicity
 from partir.simulate.kernels.kernel import Kernels
 from partir.simulate.memory.habits import MemoryHabits
 from partir.spmd.program import Collective, SpmdProgram
+from partir.spmd.succeeding import are_kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,12 +18,14 @@ class Donation:
     """Donated arguments with the values that take their place.
 
     `own` are numbers of the results that need their own buffers, `copied` the
-    arguments that are still read when their successors are written.
+    arguments that are still read when their successors are written, `kept` those that
+    stay until their successors were gathered beside them.
     """
 
     successors: dict[int, int]
     own: tuple[int, ...]
     copied: tuple[int, ...]
+    kept: tuple[int, ...]
 
 
 def donation_of(
@@ -48,7 +51,30 @@ def donation_of(
             own.append(number)
         elif base is not None:
             pairs.setdefault(body.arguments[place], base)
-    return Donation(pairs, tuple(own), tuple(_to_copy(block, pairs, habits)))
+    copied = _to_copy(block, pairs, habits)
+    arguments = multiplicity.arguments if multiplicity else [1] * len(ins)
+    sizes = {
+        value: types[value].bytes * count
+        for value, count in zip(body.arguments, arguments, strict=True)
+    }
+    kept = _kept(block, pairs, copied, sizes) if habits.keeps_arguments else []
+    copied = [value for value in copied if value not in kept]
+    return Donation(pairs, tuple(own), tuple(copied), tuple(kept))
+
+
+def _kept(
+    block: Kernels, pairs: dict[int, int], copied: Sequence[int], sizes: dict[int, int]
+) -> list[int]:
+    """Those of the arguments to copy that the exporter keeps, in their turn."""
+    gathers = [
+        op.result
+        for op in (kernel.op for kernel in block.kernels)
+        if isinstance(op, Collective) and op.kind == "all_gather"
+    ]
+    turns = {value: place for place, value in enumerate(gathers)}
+    found = [value for value in copied if pairs[value] in turns]
+    found.sort(key=lambda value: turns[pairs[value]])
+    return found if are_kept(sum(sizes[value] for value in found)) else []
 
 
 def paired(

@@ -20,6 +20,8 @@ class MemoryHabits:
             successors are written; else they are copied.
         collectives_apart: whether what a collective makes takes no place of a donated
             argument that is read.
+        keeps_arguments: whether such an argument stays in its place until what was
+            gathered is there, and is copied over it; else it is copied itself.
     """
 
     near: NearMemory = NO_NEAR_MEMORY
@@ -27,6 +29,7 @@ class MemoryHabits:
     reduces_in_place: bool = False
     orders_reads: bool = False
     collectives_apart: bool = False
+    keeps_arguments: bool = False
 
 
 NO_HABITS = MemoryHabits()

@@ -110,8 +110,20 @@ def _reuse(
         size = types[value].bytes
         lives.add(size, 0, lives.last.get(value, 0), count[value])
         lives.lend(size, 1, lives.born[donation.successors[value]], count[value])
+    _gather_in_turn(lives, program, donation)
     for number in donation.own:
         result = lives.block.results[number]
         if result in lives.born:
             size = types[body.results[number]].bytes
             lives.lend(size, 0, lives.born[result], results[number])
+
+
+def _gather_in_turn(
+    lives: LiveRanges, program: SpmdProgram, donation: Donation
+) -> None:
+    """Add what is gathered beside an argument, until the next such gather."""
+    born = [lives.born[donation.successors[value]] for value in donation.kept]
+    for value, begin, end in zip(
+        donation.kept, born, born[1:] + born[-1:], strict=True
+    ):
+        lives.add(program.types[value].bytes, begin, end, 1)

@@ -16,7 +16,8 @@ looked at in this way, and only where nothing else proves a result.
 - `cases`: what depends on an integer that is not known, case by case.
 - `numbers`, `bounds`: floats that are known, or finite for certain.
 - `integers`, `converting`, `factors`, `monoids`, `elementwise`: ops of single elements.
-- `moving`, `places`, `lookups`, `products`, `bodies`, `folds`, `ordering`: other ops.
+- `moving`, `places`, `lookups`, `products`, `folds`, `ordering`: other ops.
+- `bodies`, `starts`: reducers without a name.
 - `alone`, `lockstep`, `branches`, `exchange`: programs, on all devices at once.
 - `written_out`: the comparison.
 """

@@ -9,8 +9,8 @@ import numpy as np
 
 from partir.ir.attributes import CONSTRAINT, integer
 from partir.ir.core import Lambda, Signature
-from partir.verify.elements.bodies import Nameless
-from partir.verify.elements.cases import GARBAGE, WORK, Algebra, Scalar
+from partir.verify.elements.bodies import body_of
+from partir.verify.elements.cases import WORK, Algebra, Scalar
 from partir.verify.elements.constants import constant, number
 from partir.verify.elements.elementwise import Elementwise
 from partir.verify.elements.folds import (
@@ -30,7 +30,10 @@ from partir.verify.elements.lookups import (
 from partir.verify.elements.moving import places
 from partir.verify.elements.ordering import Ordering
 from partir.verify.elements.products import product
+from partir.verify.elements.rings import ring_of
+from partir.verify.elements.starts import Start, any_row
 from partir.verify.layout import Unreadable
+from partir.verify.machine import SLIPS
 from partir.verify.pairs import trying
 
 Elements = list[Scalar]
@@ -46,21 +49,22 @@ def new_ops(turns: bool = False, work: int = WORK) -> Elementwise:
 
 @trying
 def start_counts(reducer: Lambda, literals: Sequence[str | None]) -> bool:
-    """Whether what a reduction starts from changes what it makes of others.
+    """Whether what a reduction starts from may change what it makes of others.
 
-    It does only if that is seen, of its numbers, or of some where they are not known.
+    It may if it is not shown that it does not.
     """
     ops, types = new_ops(), [reducer.types[value] for value in reducer.results]
+    unknown = any_row(ops, "start", [ring_of(type_.dtype) for type_ in types])
     try:
         start = tuple(
-            GARBAGE
+            held
             if text is None
             else constant(ops, f"dense<{text}> : tensor<{t.dtype}>", (), t.dtype)[0]
-            for text, t in zip(literals, types, strict=True)
+            for text, t, held in zip(literals, types, unknown, strict=True)
         )
-        return not Nameless(ops, reducer, start).neutral
-    except Unreadable:
-        return False
+        return not Start(ops, reducer, body_of(ops, reducer), start).inside
+    except (Unreadable, *SLIPS):
+        return True
 
 
 def evaluated(

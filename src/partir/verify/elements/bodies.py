@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
+from functools import cached_property, partial
 from typing import Any
 
 from partir.ir.core import Lambda
-from partir.verify.elements.cases import FALSE, GARBAGE, TRUE, Cases, Scalar
+from partir.verify.elements.cases import FALSE, TRUE, Scalar
 from partir.verify.elements.constants import constant
 from partir.verify.elements.elementwise import Elementwise
 from partir.verify.elements.rings import (
     Complex,
-    Floats,
     Integers,
     Plain,
-    Ring,
     Truths,
     ring_of,
 )
+from partir.verify.elements.starts import Reducer, Row, Start, any_row
 from partir.verify.layout import Unreadable
 
-Row = tuple[Scalar, ...]
-Reducer = Callable[[Row, Row], Row]
 _BITWISE = ("and", "or", "xor")
 _NAMES = ("sum", "product", "max", "min", *_BITWISE)
 _KNOWN = (FALSE, TRUE)
-_ROWS = 4  # of numbers that a reducer is tried with
-_DRAWN = (1.0, 2.0, 4.0, -1.0, -2.0)  # exact, whatever is done with them
 _ORDERS = 4  # drawn at random, besides forwards and backwards
 
 
@@ -69,19 +64,22 @@ class Nameless:
         self._rings = [ring_of(dtype) for dtype in self._dtypes]
         self._meaning, self._named = self._of_any_rows({})
         self._flags = [n for n in range(len(start)) if self._is_flag(n)]
-        self.neutral = not any(map(self._counts_at, range(_ROWS)))
-        self._again = self.neutral and self._run(start, start) == start
-        self._settled = self._again and self._counts_once()
+        self._body = body
         self._flag = self._flags[0] if self._flags else None
+
+    @cached_property
+    def _counts(self) -> Start:
+        """What it starts from, and whether that counts."""
+        return Start(self.ops, self._body, self._run, self._start)
 
     def reduced(self, rows: Sequence[Row]) -> Row:
         """The row that rows make, from the first on."""
         if self._named is not None:
             return self._apart(self._named, [self._start, *rows])
-        others = [row for row in rows if row != self._start] if self._again else rows
-        used = others if self._settled else rows
+        drops = self._counts.ends  # nothing, wherever it comes again
+        others = [row for row in rows if row != self._start] if drops else rows
         known = self.ops.algebra.tried(
-            partial(in_any_order, self._run, self._start, used)
+            partial(in_any_order, self._run, self._start, others)
         )
         if self._flag is not None and all(row[self._flag] in _KNOWN for row in rows):
             flagged = [row for row in rows if row[self._flag] == TRUE]
@@ -89,7 +87,7 @@ class Nameless:
                 return self._flagged(self._flag, flagged, known)
         key = ((tuple(self._dtypes), self._meaning), self._flat(self._start))
         order = self.ops.monoids.in_order
-        return order(key, others, self._rings, known, parts=self.neutral)
+        return order(key, others, self._rings, known, parts=self._counts.inside)
 
     def _flagged(self, at: int, rows: Sequence[Row], known: Row | None) -> Row:
         """Rows that count, without their flags and what others start from."""
@@ -107,14 +105,8 @@ class Nameless:
         return (*made[:at], TRUE, *made[at:])
 
     def _any_row(self, which: str, known: dict[int, Scalar]) -> Row:
-        return tuple(
-            known[n]
-            if n in known
-            else self.ops.algebra.truth("any row", which, n)
-            if isinstance(ring, Truths)
-            else ring.unknown(self.ops.algebra.point, "any row", which, n)
-            for n, ring in enumerate(self._rings)
-        )
+        held = any_row(self.ops, which, self._rings)
+        return tuple(known.get(n, one) for n, one in enumerate(held))
 
     def _of_any_rows(
         self, known: dict[int, Scalar]
@@ -151,62 +143,6 @@ class Nameless:
 
     def _flat(self, row: Row) -> tuple[Plain, ...]:
         return self.ops.monoids.flat_row(row, self._rings)
-
-    def _counts_once(self) -> bool:
-        """Whether what a reduction starts from changes nothing if it comes again."""
-        once = self._run(self._start, self._any_row("one", {}))
-        return self._run(once, self._start) == once == self._run(self._start, once)
-
-    def _counts_at(self, seed: int) -> bool:
-        """Whether what it starts from changes a row of numbers, drawn at random.
-
-        StableHLO believes that it never does. Where it does, it counts once. What is
-        not known of it is drawn as well, and rows have their flags.
-        """
-        drawn = random.Random(seed)
-        start, row = (
-            tuple(self._drawn(drawn.choice(_DRAWN), ring) for ring in self._rings)
-            for _ in range(2)
-        )
-        held = zip(self._start, start, self._rings, strict=True)
-        start = tuple(x if self._known(x, ring) else y for x, y, ring in held)
-        row = tuple(TRUE if n in self._flags else x for n, x in enumerate(row))
-        once = self._run(start, row)
-        pairs = (
-            (self._run(start, start), start),
-            (self._run(once, start), once),
-            (self._run(start, once), once),
-        )
-        return any(
-            self._differ(*both)
-            for one, other in pairs
-            for both in zip(
-                self._flat(one), self._flat(other), self._rings, strict=True
-            )
-        )
-
-    def _drawn(self, number: float, ring: Ring) -> Plain:
-        if isinstance(ring, Integers):
-            one = number > 0 if isinstance(ring, Truths) else number
-            return ring.number(int(one))
-        made = self.ops.numbers.formula(number)
-        return made if isinstance(ring, Floats) else (made, made)
-
-    def _differ(self, x: Plain, y: Plain, ring: Ring) -> bool:
-        """Whether two known numbers are not the same."""
-        one, other = self._known(x, ring), self._known(y, ring)
-        return x != y and bool(one) and bool(other) and one != other
-
-    def _known(self, x: Scalar, ring: Ring) -> list[Any]:
-        """The number that something is, or both of its parts; nothing if unknown."""
-        if x is GARBAGE or type(x) is Cases:
-            return []
-        if isinstance(ring, Integers):
-            found: list[Any] = [ring.known(x)]
-        else:
-            parts = x if isinstance(ring, Complex) else (x,)
-            found = [self.ops.numbers.number(part) for part in parts]
-        return [] if None in found else found
 
     def _is_flag(self, at: int) -> bool:
         """Whether a row without it counts nothing, and neither does the start."""

@@ -309,14 +309,21 @@ class Algebra:
         values = [self.flat(v, ring) for v in table.values]
         if any(v is GARBAGE for v in values):
             return GARBAGE
-        made = self._steps(table, values, ring)
-        if not self.far.isdisjoint(values):
-            self.far.add(made)
+        made = self.as_far(self._steps(table, values, ring), values)
         if not self.unsigned.keys().isdisjoint(values):
             plain = [self.unsigned.get(v, v) for v in values]
             self.unsigned[made] = self._steps(table, plain, ring)
             if made in self.far:
                 self.far.add(self.unsigned[made])
+        return made
+
+    def as_far(self, made: Plain, of: Sequence[Plain]) -> Plain:
+        """What may be infinite if one of those is that it is made of."""
+        if type(made) is tuple:  # part by part
+            for number, part in enumerate(made):
+                self.as_far(part, [one[number] for one in of])
+        elif not self.far.isdisjoint(of):
+            self.far.add(made)
         return made
 
     def _steps(self, table: Cases, values: Sequence[Plain], ring: Ring) -> Plain:
@@ -340,7 +347,7 @@ class Algebra:
         step = ring.add(x, ring.neg(y))
         if which[1]:  # true where all unknowns are zero
             which, x, y, step = negated(which), y, x, ring.neg(step)
-        return ring.add(y, ring.scaled(step, which[0]))
+        return self.as_far(ring.add(y, ring.scaled(step, which[0])), (x, y))
 
 
 def negated(truth: Plain) -> Plain:

@@ -144,13 +144,19 @@ class Converting:
         numbers, point = self.numbers, self.algebra.point
 
         def run(x: Plain) -> Plain:
-            known = old.known(x) if isinstance(old, Integers) else numbers.number(x)
+            known: float | Fraction | None
+            if isinstance(old, Integers):
+                known = old.known(x)
+            else:
+                known = numbers.read(x, before)
             again = self._narrower.get((after, before, x))
             if again is not None:  # there and back
                 return again
             if known is not None:
                 return numbers.formula(numbers.rounded(known, after))
             made = point.unknown("to float", before, after, x)
+            if x in self.algebra.far:
+                self.algebra.far.add(made)
             if isinstance(old, Integers):
                 self.bounds.note(made, after, float(old.count))
             elif widens(before, after):

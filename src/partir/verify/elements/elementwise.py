@@ -19,7 +19,7 @@ from partir.verify.elements.cases import (
     negated,
 )
 from partir.verify.elements.converting import Converting
-from partir.verify.elements.field import of_fraction
+from partir.verify.elements.field import MODULUS, of_fraction
 from partir.verify.elements.monoids import Monoids
 from partir.verify.elements.numbers import Numbers
 from partir.verify.elements.rings import (
@@ -37,6 +37,10 @@ from partir.verify.monoids import OF_TRUTHS, monoid_of_kind
 
 _WAY = re.compile(r"comparison_direction (\w+)")
 _NORMAL = 2.0**-14  # in every type
+_OF_INFINITIES = frozenset(  # what they make of one is one as well, or nan
+    "abs cbrt ceil cosine floor log log_plus_one reduce_precision remainder "
+    "round_nearest_afz round_nearest_even sine sqrt tan".split()
+)
 Run = Callable[..., Scalar]
 Bitcast = Callable[[Signature, Sequence[list[Scalar]]], list[Scalar]]
 
@@ -54,7 +58,7 @@ class Elementwise:
         self.bitcast: Bitcast | None = None  # see `ordering`
         self._known: dict[Any, Run] = {}
         self._said: list[tuple[str, tuple[Any, ...]]] = []
-        self._precise: set[tuple[str, ...]] = set()
+        self.precise: frozenset[tuple[str, ...]] = frozenset()  # as the source asks
         self.of_source = True  # what is said of values is believed, and kept in mind
 
     def believe(self, name: str, rows: Sequence[Any]) -> None:
@@ -66,12 +70,28 @@ class Elementwise:
         elif not any(n == name and _is_among(rows, said) for n, said in self._said):
             raise Unreadable("a promise that the source does not make")
 
-    def as_precise(self, *said: str) -> None:
-        """Hear how precise a product is: devices' are as precise as the source's."""
+    def as_precise(self, said: tuple[str, ...]) -> int:
+        """A factor for products that are so precise: one if the source's all are.
+
+        Devices' are as precise as those of the source that they are compared with.
+        """
         if self.of_source:
-            self._precise.add(said)
-        elif said not in self._precise:
+            self.precise |= {said}
+        elif said not in self.precise:
             raise Unreadable("a product that the source asks for in another precision")
+        several = len(self.precise) > 1
+        return self.algebra.point.unknown("precision", said) if several else 1
+
+    def tagged(self, by: int) -> Callable[[Plain], Plain]:
+        """Formulas by a factor that tells them from others."""
+
+        def run(x: Plain) -> Plain:
+            parts = x if isinstance(x, tuple) else (x,)
+            made = tuple(part * by % MODULUS for part in parts)
+            found = made if isinstance(x, tuple) else made[0]
+            return self.algebra.as_far(found, (x,))
+
+        return run
 
     def run(self, signature: Signature) -> Run | None:
         """An op's function on scalars; None if it is none of one place."""
@@ -205,6 +225,7 @@ class Elementwise:
             return negated
         point, key = self.algebra.point, (signature.kind, dtype, _attrs(signature))
         whole = isinstance(rings[0], Integers) and isinstance(ring, Integers)
+        keeps = name in _OF_INFINITIES and isinstance(rings[0], type(ring))
 
         def run(*args: Plain) -> Scalar:
             if whole and len({id(r) for r in rings}) == 1:
@@ -213,7 +234,8 @@ class Elementwise:
                     return known
             if isinstance(ring, Truths):
                 return self.algebra.truth(*key, args)
-            return ring.unknown(point, *key, args)
+            made = ring.unknown(point, *key, args)
+            return self.algebra.as_far(made, args[:1]) if keeps else made
 
         return run
 
@@ -265,11 +287,14 @@ class Elementwise:
         mul, numbers = self.monoids.products.mul(ring_of(dtype)), self.numbers
 
         def run(x: int, y: int) -> Plain:
-            number, top = numbers.number(y), numbers.number(x)
+            number, top = numbers.read(y, dtype), numbers.read(x, dtype)
             if number is None or not _NORMAL <= abs(float(number)) <= 1 / _NORMAL:
-                return self.algebra.point.unknown("divided", dtype, x, y)
-            if isinstance(top, Fraction):
+                made = self.algebra.point.unknown("divided", dtype, x, y)
+                return self.algebra.as_far(made, (x,))
+            if isinstance(top, Fraction) and top:
                 return numbers.formula(numbers.rounded(top / Fraction(number), dtype))
+            if top == 0:
+                return numbers.formula(float(top) / float(number))
             made = mul(x, of_fraction(1 / abs(Fraction(number))))
             return made if number > 0 else self.monoids.products.negative(made, dtype)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from fractions import Fraction
 from functools import reduce
 
 from partir.verify.elements.bounds import FiniteBounds
@@ -39,11 +38,10 @@ class FactorProducts:
             if None in bounds:
                 by, other = (x, y) if bounds[1] is None else (y, x)
                 return self._by(dtype, ring, by, other)
-            known = [self.numbers.number(x), self.numbers.number(y)]
-            if all(isinstance(number, Fraction) for number in known):
-                return self.numbers.formula(
-                    self.numbers.rounded(math.prod(known), dtype)  # type: ignore[arg-type]
-                )
+            if isinstance(ring, Floats):
+                known = self.numbers.product(x, y, dtype)
+                if known is not None:
+                    return known
             made = mul(x, y)
             if isinstance(ring, Floats):
                 self.bounds.note(made, dtype, math.prod(bounds))  # type: ignore[arg-type]
@@ -68,7 +66,8 @@ class FactorProducts:
         """
         number = self.numbers.number(x)
         if number is None or not number:
-            return self.algebra.point.unknown("factor", x if number is None else 0)
+            made = self.algebra.point.unknown("factor", x if number is None else 0)
+            return made * MINUS % MODULUS if isinstance(number, float) else made
         return x if number > 0 else -x * MINUS % MODULUS
 
     def negative(self, x: int, dtype: str = "") -> int:
@@ -101,7 +100,7 @@ class FactorProducts:
         """A product by its factors, in no order; of complex numbers, by these two."""
         if not isinstance(ring, Floats):
             key = ("times", dtype, tuple(sorted(factors)))
-            return ring.unknown(self.algebra.point, *key)
+            return self._infinite_of(ring.unknown(self.algebra.point, *key), factors)
         found: list[Plain] = []
         numbers: list[Plain] = []
         for one in factors:
@@ -110,6 +109,7 @@ class FactorProducts:
             found += self._members.get((dtype, inner), [inner])
         made = ring.unknown(self.algebra.point, "times", dtype, tuple(sorted(found)))
         self._members[dtype, made] = found
+        self.algebra.as_far(made, found)
         for number in numbers:
             made = self._by(dtype, ring, number, made)
         return made
@@ -144,7 +144,7 @@ class FactorProducts:
         key = ("folded", dtype, tuple(near), tuple(sorted(far)))
         made = ring.unknown(self.algebra.point, *key)
         self._members[dtype, made] = [*near, *far]
-        return made
+        return self._infinite_of(made, far)
 
     def mul(self, ring: Ring) -> Callable[[Plain, Plain], Plain]:
         """Products of finite numbers; those with infinities are no polynomials."""
@@ -167,13 +167,21 @@ class FactorProducts:
         return run
 
     def _parts(self, x: Plain, y: Plain) -> Plain:
-        """The same of complex numbers."""
+        """The same of complex numbers; in their parts, no two products cancel."""
         if self.algebra.far.isdisjoint((*x, *y)):
-            return Complex().mul(x, y)
+            (a, b), (c, d) = x, y
+            known = None not in map(self.numbers.number, (b, d))
+            by = -1 if known else MINUS
+            return (a * c + by * b * d) % MODULUS, (a * d + b * c) % MODULUS
         made = Complex().unknown(
             self.algebra.point, "product with an infinity", *sorted((x, y))
         )
-        self.algebra.far.update(made)
+        return self._infinite_of(made, (x, y))
+
+    def _infinite_of(self, made: Plain, factors: Sequence[Plain]) -> Plain:
+        """A complex product, both parts of which are infinite if any of a factor is."""
+        if not self.algebra.far.isdisjoint(p for one in factors for p in one):
+            self.algebra.far.update(made)
         return made
 
     def _far(self, *key: Hashable) -> int:

@@ -279,4 +279,4 @@ def _where(
     if plain in (ring.zero, ops.numbers.special["-0.0"]):
         return ring.zero
     truth = ops.algebra.point.unknown(key, flat, rank)
-    return ring.scaled(plain, truth)
+    return ops.algebra.as_far(ring.scaled(plain, truth), (plain,))

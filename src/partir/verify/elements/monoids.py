@@ -33,7 +33,7 @@ from partir.verify.elements.rings import (
     Truths,
     part_of,
 )
-from partir.verify.monoids import WITHOUT_INFINITY
+from partir.verify.monoids import OF_TRUTHS, WITHOUT_INFINITY
 
 _FEW = 8  # unknowns that decide over a truth
 _FAR = {"max": "-inf", "min": "inf"}
@@ -66,6 +66,8 @@ class Monoids:
         self, monoid: str, dtype: str, ring: Ring, members: Sequence[Scalar]
     ) -> Scalar:
         """All members, combined."""
+        if isinstance(ring, Truths):
+            monoid = OF_TRUTHS.get(monoid, monoid)
         if len(members) == 1:
             return members[0]
         if monoid == "sum":
@@ -159,8 +161,7 @@ class Monoids:
             bounds = self.bounds.all_of(members)
             if bounds is not None:
                 self.bounds.note(made, dtype, sum(bounds))
-            if not self.algebra.far.isdisjoint(members):
-                self.algebra.far.add(made)
+            self.algebra.as_far(made, members)
             return made
         special = self.numbers.special
         if len(found) > 1 or special["nan"] in found:
@@ -278,7 +279,7 @@ class Monoids:
             bounds = self.bounds.all_of(settled)
             if bounds is not None:
                 self.bounds.note(made, dtype, max(bounds))
-        return made
+        return self.algebra.as_far(made, settled)
 
     def _known(
         self, monoid: str, dtype: str, ring: Ring, members: list[Plain]

@@ -63,6 +63,18 @@ class Numbers:
             return number
         return number if self.rounded(number, dtype) == number else None
 
+    def product(self, x: int, y: int, dtype: str) -> int | None:
+        """Of two numbers that are finite and known to be of a type, as it has it."""
+        one, other = (self.read(factor, dtype) for factor in (x, y))
+        if one is None or other is None:
+            return None
+        if not math.isfinite(one) or not math.isfinite(other):
+            return None
+        made = Fraction(one) * Fraction(other)
+        if not made:
+            return self.formula(math.copysign(0.0, one) * math.copysign(1.0, other))
+        return self.formula(self.rounded(made, dtype))
+
     def rounded(self, number: float | Fraction, dtype: str) -> float:
         """A number as a type has it."""
         kind = np.dtype(numpy_name(dtype))

@@ -13,11 +13,13 @@ from partir.verify.elements.cases import Scalar
 from partir.verify.elements.elementwise import Elementwise
 from partir.verify.elements.moving import numbered, shown
 from partir.verify.elements.rings import Integers, Truths, ring_of
-from partir.verify.equations.products import conv_numbers
+from partir.verify.equations.products import PRECISION, conv_numbers, is_mixed
+from partir.verify.layout import Unreadable
+from partir.verify.types import has_all_of
 from partir.verify.windows import convolved_windows
 
 Elements = list[Scalar]
-_PRECISION = ("precision_config", "algorithm")
+_PRECISION = (PRECISION, "algorithm")
 Pairs = tuple[list[list[int]], list[list[int]]]  # of each result: places on both sides
 
 
@@ -27,8 +29,7 @@ def product(
     """A dot_general or convolution."""
     (result,), types = signature.results, signature.operands
     dtype, ring = result.dtype, ring_of(result.dtype)
-    if not isinstance(ring, Integers):
-        ops.as_precise(*(signature.attrs.get(name, "") for name in _PRECISION))
+    how = 1 if isinstance(ring, Integers) else _precision(ops, signature)
     sides = [
         list(map(ops.convert(type_.dtype, dtype), values))
         for type_, values in zip(types, given, strict=True)
@@ -52,7 +53,27 @@ def product(
                     else total("and", dtype, ring, (one, two))
                 )
         made.append(total(names[0], dtype, ring, terms))
-    return made
+    return made if how == 1 else [linear(ops.tagged(how), ring, one) for one in made]
+
+
+def said_of(signature: Signature) -> tuple[str, ...] | None:
+    """How precise a product of floats is to be; None of other ops."""
+    if signature.name not in ("dot_general", "convolution"):
+        return None
+    if isinstance(ring_of(signature.results[0].dtype), Integers):
+        return None
+    return tuple(signature.attrs.get(name, "") for name in _PRECISION)
+
+
+def _precision(ops: Elementwise, signature: Signature) -> int:
+    """What tells a product of floats from one of other precision."""
+    (result,), said = signature.results, said_of(signature)
+    assert said is not None
+    if is_mixed(signature.attrs):
+        raise Unreadable("a product of operands in different precisions")
+    if not all(has_all_of(result.dtype, t.dtype) for t in signature.operands):
+        raise Unreadable("a product in a type that has less numbers than its operands")
+    return ops.as_precise(said)
 
 
 @lru_cache(maxsize=256)

@@ -17,6 +17,7 @@ from partir.verify.elements.alone import Elements, new_ops
 from partir.verify.elements.cases import GARBAGE, WORK
 from partir.verify.elements.elementwise import Elementwise
 from partir.verify.elements.lockstep import Lockstep, OnDevices
+from partir.verify.elements.products import said_of
 from partir.verify.elements.rings import Truths, ring_of
 from partir.verify.layout import Unreadable
 from partir.verify.machine import SLIPS
@@ -104,6 +105,8 @@ def _equal(
     results: Sequence[int],
 ) -> Found:
     names, sizes = mesh.names, tuple(mesh.axes.values())
+    asked = (said_of(op.signature) for op in source.ops)
+    ops.precise = frozenset(said for said in asked if said is not None)
     wanted = Lockstep(ops, source, (), (), most)
     for number, value in enumerate(source.body.arguments):
         wanted.env[value] = [_argument(ops, source.types[value], number, most)]

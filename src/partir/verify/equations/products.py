@@ -10,6 +10,27 @@ from partir.verify.align import Equation, Label
 from partir.verify.equations.registry import equation, rest
 from partir.verify.layout import Unreadable
 
+PRECISION = "precision_config"
+_MIXED = "product of operands in different precisions"  # neither linear nor commuting
+
+
+def is_mixed(attrs: Mapping[str, str]) -> bool:
+    """Whether a product asks for another precision of one operand than of the other."""
+    said = attrs.get(PRECISION, "").strip("[]").split(",")
+    return len({one.strip() for one in said}) > 1
+
+
+def _product(
+    signature: Signature,
+    operands: tuple[tuple[Label, ...], ...],
+    result: tuple[Label, ...],
+    read: str = "",
+) -> Equation:
+    """A sum of products over labels that the result has not."""
+    attrs, mixed = rest(signature.attrs, read), is_mixed(signature.attrs)
+    kind = _MIXED if mixed else "stablehlo.dot_general"
+    return Equation(kind, operands, (result,), attrs, commutes=not mixed)
+
 
 @equation("dot_general")
 def _dot(signature: Signature) -> Equation:
@@ -30,10 +51,8 @@ def _dot(signature: Signature) -> Equation:
             x[i] = y[j] = (kind, i)
             batch += [x[i]] if kind == "batching" else []
     free = [label for label in (*x, *y) if label[0] in "xy"]
-    attrs = rest(signature.attrs, "dot_dimension_numbers")
-    operands = (tuple(x), tuple(y))
-    result = ((*batch, *free),)
-    return Equation(signature.kind, operands, result, attrs, commutes=True)
+    operands, result = (tuple(x), tuple(y)), (*batch, *free)
+    return _product(signature, operands, result, "dot_dimension_numbers")
 
 
 @equation("dot")
@@ -43,8 +62,7 @@ def _plain_dot(signature: Signature) -> Equation:
     x: tuple[Label, ...] = (*(["i"] if ranks[0] == 2 else []), "k")
     y: tuple[Label, ...] = ("k", *(["j"] if ranks[1] == 2 else []))
     result = tuple(label for label in (*x, *y) if label != "k")
-    attrs = rest(signature.attrs)
-    return Equation("stablehlo.dot_general", (x, y), (result,), attrs, commutes=True)
+    return _product(signature, (x, y), result)
 
 
 @equation("einsum")
@@ -57,9 +75,7 @@ def _einsum(signature: Signature) -> Equation:
         raise Unreadable("an einsum along a diagonal")
     if len(operands) != 2 or not text.replace("->", "").replace(",", "").isalpha():
         raise Unreadable("an einsum of other than two operands, all letters")
-    attrs = rest(signature.attrs, "einsum_config")
-    kind = "stablehlo.dot_general"
-    return Equation(kind, operands, (tuple(made),), attrs, commutes=True)
+    return _product(signature, operands, tuple(made), "einsum_config")
 
 
 @equation("convolution")
