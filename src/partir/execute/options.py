@@ -10,7 +10,6 @@ import jax
 from partir.execute.jax_private import SCHEDULER_TYPES
 from partir.spmd.export_policy import ExportPolicy, policy_of
 from partir.spmd.joint_moves import joins_moves
-from partir.spmd.late_operands import has_late_operands
 from partir.spmd.prepare import has_ties, prepared
 from partir.spmd.product_order import waits_of
 from partir.spmd.program import SpmdProgram, has_barriers
@@ -79,6 +78,5 @@ def _holds(program: SpmdProgram, policy: ExportPolicy) -> bool:
     """Whether anything but gathers depends on barriers."""
     if waits_of(program, policy):
         return True
-    late = policy.orders_late and has_late_operands(program)
     joint = policy.moves_together and joins_moves(program)
-    return late or joint or has_barriers(program, written=False)
+    return joint or has_barriers(program, written=False)

@@ -76,7 +76,7 @@ def multiply_flat(
 ) -> tuple[Ssa, ...]:
     """The product with its right operand read as a matrix.
 
-    rewrite:
+    The exported text has two or three reshapes more:
         %1 = dot_general %g %w over [1, 2] [1, 2]
         ->
         %2 = reshape %g ; %3 = reshape %w ; %1 = dot_general %2 %3 over [1] [1]

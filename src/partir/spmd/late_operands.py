@@ -7,7 +7,9 @@ wherever that is read again, and what comes back as often as it is read. Behind 
 barrier for both of them there is one of each, and it is put in order there.
 
 Where the compiler is told to mind memory it puts things in order late by itself, and
-what is smaller than the gradient is not worth the wait.
+what is smaller than the gradient is not worth the wait. Where the author has written
+barriers nothing waits either: those are left out unless something else waits, and what
+is recomputed behind ours would then be a guess.
 """
 
 from __future__ import annotations
@@ -16,7 +18,13 @@ from collections.abc import Sequence
 from typing import TypeGuard
 
 from partir.rules.identities import WAITING, cites
-from partir.spmd.program import Compute, Control, SpmdOp, SpmdProgram
+from partir.spmd.program import (
+    Compute,
+    Control,
+    SpmdOp,
+    SpmdProgram,
+    has_barriers,
+)
 from partir.spmd.sweep import Sweep, reading
 from partir.spmd.turned_products import puts_in_order
 from partir.spmd.weight_sizes import gathers_most
@@ -28,7 +36,8 @@ def has_late_operands(program: SpmdProgram) -> bool:
     found = any(
         _is_ordered(op) and not made.isdisjoint(op.operands) for op in program.body.ops
     )
-    return found and not gathers_most(program)
+    apart = gathers_most(program) or has_barriers(program, written=True)
+    return found and not apart
 
 
 @cites(WAITING)
