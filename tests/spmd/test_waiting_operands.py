@@ -121,6 +121,18 @@ def test_nothing_waits_where_xla_minds_memory_or_in_loops() -> None:
     assert barriers(body_of_last_loop(loops)) == []
 
 
+def test_nothing_waits_where_the_authors_barriers_are_left_out() -> None:
+    def recomputed(weights: Weights, x: Array) -> Array:
+        for _ in range(4):
+            x, _ = jax.checkpoint(layer)(x, weights)
+        return jnp.sum(x**2)
+
+    args = {"up": f32(16, 64), "down": f32(64, 16)}, f32(4096, 16)
+    done = partir.partition(jax.grad(recomputed), AXES, [BATCH], args=args)
+    assert has_barriers(done.spmd, written=True)
+    assert barriers(prepared(done.spmd, XLA_CPU).body) == []
+
+
 def test_xla_then_keeps_no_second_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     done = partitioned(unrolled, 4096, BATCH, STATE)
     late = temporaries(done, monkeypatch)

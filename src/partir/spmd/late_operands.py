@@ -7,9 +7,8 @@ wherever that is read again, and what comes back as often as it is read. Behind 
 barrier for both of them there is one of each, and it is put in order there.
 
 Where the compiler is told to mind memory it puts things in order late by itself, and
-what is smaller than the gradient is not worth the wait. Where the author has written
-barriers nothing waits either: those are left out unless something else waits, and what
-is recomputed behind ours would then be a guess.
+what is smaller than the gradient is not worth the wait. Nor does anything wait where
+barriers that the author wrote are left out.
 """
 
 from __future__ import annotations
@@ -18,13 +17,7 @@ from collections.abc import Sequence
 from typing import TypeGuard
 
 from partir.rules.identities import WAITING, cites
-from partir.spmd.program import (
-    Compute,
-    Control,
-    SpmdOp,
-    SpmdProgram,
-    has_barriers,
-)
+from partir.spmd.program import Compute, Control, SpmdOp, SpmdProgram
 from partir.spmd.sweep import Sweep, reading
 from partir.spmd.turned_products import puts_in_order
 from partir.spmd.weight_sizes import gathers_most
@@ -36,8 +29,7 @@ def has_late_operands(program: SpmdProgram) -> bool:
     found = any(
         _is_ordered(op) and not made.isdisjoint(op.operands) for op in program.body.ops
     )
-    apart = gathers_most(program) or has_barriers(program, written=True)
-    return found and not apart
+    return found and not gathers_most(program)
 
 
 @cites(WAITING)

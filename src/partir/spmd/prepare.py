@@ -71,9 +71,18 @@ PREPARATIONS: tuple[tuple[str, bool, Pass], ...] = (
 def prepared(program: SpmdProgram, policy: ExportPolicy) -> SpmdProgram:
     """The program for a compiler; the same if there is nothing to change."""
     for question, answer, one in PREPARATIONS:
-        if getattr(policy, question) is answer:
+        # What is recomputed without the author's barriers, but behind ours, is hard to
+        # foresee: it may be merged with what it repeats, or not.
+        late = one is put_in_order_late and _has_idle_barriers(program, policy)
+        if getattr(policy, question) is answer and not late:
             program = run_pass(program, one)
-    if policy.drops_barriers and has_barriers(program, written=True):
-        waits = has_ties(program) or waits_of(program, policy)
-        program = program if waits else run_pass(program, drop_barriers)
+    if policy.drops_barriers and _has_idle_barriers(program, policy):
+        program = run_pass(program, drop_barriers)
     return program
+
+
+def _has_idle_barriers(program: SpmdProgram, policy: ExportPolicy) -> bool:
+    """Whether the author has written barriers, and no gather and no product waits."""
+    if not has_barriers(program, written=True):
+        return False
+    return not has_ties(program) and not waits_of(program, policy)
