@@ -8,11 +8,11 @@ from typing import TypeAlias
 import jax
 
 from partir.execute.jax_private import SCHEDULER_TYPES
-from partir.spmd.export_policy import policy_of
+from partir.spmd.export_policy import ExportPolicy, policy_of
 from partir.spmd.joint_moves import joins_moves
 from partir.spmd.prepare import has_ties, prepared
 from partir.spmd.product_order import waits_of
-from partir.spmd.program import SpmdProgram
+from partir.spmd.program import SpmdProgram, has_barriers
 from partir.spmd.weight_sizes import gathers_most
 
 CompilerOption: TypeAlias = bool | int | float | str
@@ -69,6 +69,14 @@ def default_options(
         options |= _MEMORY
     if has_ties(ready):
         options[_BARRIERS] = _EXPANDER
-    elif waits_of(ready, policy) or (policy.moves_together and joins_moves(ready)):
+    elif _holds(ready, policy):
         options[_BARRIERS] = _Light(_EXPANDER)
     return options
+
+
+def _holds(program: SpmdProgram, policy: ExportPolicy) -> bool:
+    """Whether anything but gathers depends on barriers."""
+    if waits_of(program, policy):
+        return True
+    joint = policy.moves_together and joins_moves(program)
+    return joint or has_barriers(program, written=False)

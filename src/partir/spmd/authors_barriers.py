@@ -10,13 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from partir.rules.identities import WAITING, cites
-from partir.spmd.program import Control, SpmdOp, SpmdProgram
+from partir.spmd.program import SpmdOp, is_barrier, is_written
 from partir.spmd.sweep import Sweep
-
-
-def has_barriers(program: SpmdProgram) -> bool:
-    """Whether the author wrote any."""
-    return any(_is_barrier(op) for op, _ in program.walk())
 
 
 @cites(WAITING)
@@ -28,14 +23,11 @@ def drop_barriers(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
         ->
         f %x
     """
-    others = [op for op in ops if not _is_barrier(op)]
-    if len(others) == len(ops):
-        return ops
-    for op in filter(_is_barrier, ops):
+    others = list[SpmdOp]()
+    for op in ops:
+        if not is_barrier(op) or not is_written(sweep.program, op):
+            others.append(op)
+            continue
         for operand, result in zip(op.operands, op.results, strict=True):
             sweep.renamed[result] = sweep.renamed.get(operand, operand)
-    return others
-
-
-def _is_barrier(op: SpmdOp) -> bool:
-    return isinstance(op, Control) and not op.blocks
+    return others if len(others) < len(ops) else ops

@@ -35,6 +35,7 @@ from partir.rules.slices import window_of_whole
 from partir.spmd.bundles import bundled, flat, moved_shape, unbundled, unflat
 from partir.spmd.emit import TextEmitter
 from partir.spmd.export_policy import PLAIN, ExportPolicy
+from partir.spmd.flat_weights import flat_product, multiply_flat
 from partir.spmd.joint_moves import runs_of
 from partir.spmd.opaque_functions import MakeText
 from partir.spmd.outer_tiles import is_inner, joined, parted
@@ -42,6 +43,7 @@ from partir.spmd.padding import cut_tiles, pad_tiles
 from partir.spmd.prepare import prepared
 from partir.spmd.product_order import waits_of
 from partir.spmd.program import (
+    BARRIER,
     EXCHANGE,
     SLICE,
     Block,
@@ -49,6 +51,7 @@ from partir.spmd.program import (
     Compute,
     Control,
     SpmdProgram,
+    is_barrier,
 )
 from partir.spmd.start_late import late_starts, start_late
 from partir.spmd.succeeding import held_with_arguments
@@ -59,7 +62,6 @@ from partir.spmd.wire_types import carried, restored
 # number of every dense group, which then takes longer than all the rest. Dense ones
 # are older and every back end reads them.
 DENSE_LIMIT = 1024
-_BARRIER = "stablehlo.optimization_barrier"
 
 
 @collection_paused
@@ -131,7 +133,10 @@ class _Exporter(TextEmitter):
         if op.results and op.results[0] in self._late:
             operands = start_late(self, operands, self._splats(op)[0])
         template = self.template(op.nest)
-        if template is not None:
+        flat = flat_product(op.nest) if self.policy.flattens_weights else None
+        if flat is not None:
+            made = multiply_flat(self, op.nest, operands, flat)
+        elif template is not None:
             made = self.line(op.nest, template, operands)
         elif runs_once(op.nest.signature):
             made = self.on_first_device(op.nest, operands)
@@ -159,7 +164,7 @@ class _Exporter(TextEmitter):
             return operands
         all_ = [operands[wait.position], *(self.env[v] for v in wait.values)]
         made = list(operands)
-        made[wait.position], *waited = self.op(_BARRIER, all_, [s.type for s in all_])
+        made[wait.position], *waited = self.op(BARRIER, all_, [s.type for s in all_])
         if self.policy.reads_through:
             self.env.update(zip(wait.values, waited, strict=True))
         return made
@@ -188,6 +193,9 @@ class _Exporter(TextEmitter):
     def control(self, op: Control) -> None:
         source = self.program.program.ops[op.node]
         self.at(source.location)
+        if is_barrier(op):
+            self._barrier(op)
+            return
         self._loops += op.trips != 1
         regions = [self.block(block) for block in op.blocks]
         self._loops -= op.trips != 1
@@ -195,6 +203,11 @@ class _Exporter(TextEmitter):
         operands = self._waiting(op, [self.env[v] for v in op.operands])
         attrs = source.signature.attrs
         made = self.op(source.kind, operands, types, attrs, regions=regions)
+        self.env.update(zip(op.results, made, strict=True))
+
+    def _barrier(self, op: Control) -> None:
+        operands = [self.env[v] for v in op.operands]
+        made = self.op(BARRIER, operands, [one.type for one in operands])
         self.env.update(zip(op.results, made, strict=True))
 
     def block(self, block: Block) -> str:
@@ -276,7 +289,7 @@ class _Exporter(TextEmitter):
         operand = self.env[op.operand]
         if op.after >= 0:
             both = (operand, self.env[op.after])
-            operand, waited = self.op(_BARRIER, both, [ssa.type for ssa in both])
+            operand, waited = self.op(BARRIER, both, [ssa.type for ssa in both])
             if self.policy.reads_through:
                 self._waited.update({one.result: (op.after, waited) for one in ops})
         return operand
@@ -293,7 +306,7 @@ class _Exporter(TextEmitter):
     def _held(self, op: Collective, made: Ssa) -> Ssa:
         """What a collective made, behind a barrier if a loop scatters it."""
         if op.kind == "reduce_scatter" and self._loops and self.policy.holds_scatters:
-            (made,) = self.op(_BARRIER, (made,), (made.type,))
+            (made,) = self.op(BARRIER, (made,), (made.type,))
         return made
 
     def _emitted(self, op: Collective, operand: Ssa, type_: TensorType) -> Ssa:

@@ -60,9 +60,19 @@ class ExportPolicy:
             take and free, not by what could run at once.
         turns_products: whether a product over rows is made the way round in which it is
             read, instead of transposed behind.
+        orders_late: whether what such a product puts in order first waits for its other
+            operand. XLA on CPUs does it as soon as it can, in the forward pass.
         halves_rows: whether such a product of matrices sums over two halves of its
             rows. XLA on CPUs puts operands in order for its quick kernels only if they
             have more than two dimensions.
+        flattens_weights: whether a product reads its right operand as a matrix where it
+            sums over the last dimensions of that. XLA on CPUs puts one of more than two
+            dimensions in order first.
+        scatters_first: whether what is scattered of what a loop carries is scattered
+            before that is replaced. XLA on CPUs makes the whole of it before, but may
+            scatter it last of all.
+        uses_first: whether what is gathered last of a parameter is used before that is
+            replaced. XLA on CPUs gathers it before, but may use it much later.
         moves_together: whether small values that go to other devices by one kind of
             collective go together, in one.
         drops_barriers: whether barriers that the author wrote are left out where no
@@ -94,7 +104,11 @@ class ExportPolicy:
     orders_reads: bool = False
     minds_memory: bool = False
     turns_products: bool = False
+    orders_late: bool = False
     halves_rows: bool = False
+    flattens_weights: bool = False
+    scatters_first: bool = False
+    uses_first: bool = False
     moves_together: bool = False
     drops_barriers: bool = False
 
@@ -137,7 +151,11 @@ XLA_CPU = ExportPolicy(
     orders_gathered=False,
     minds_memory=True,
     turns_products=True,
+    orders_late=True,
     halves_rows=True,
+    flattens_weights=True,
+    scatters_first=True,
+    uses_first=True,
     moves_together=True,
     drops_barriers=True,
 )

@@ -19,7 +19,13 @@ from partir.ir.types import TensorType
 from partir.rules.identities import TOGETHER, cites
 from partir.rules.traits import Role, role_of
 from partir.spmd.lifetimes import Lifetimes
-from partir.spmd.program import Collective, Compute, Control, SpmdOp, SpmdProgram
+from partir.spmd.program import (
+    Collective,
+    Compute,
+    Control,
+    SpmdOp,
+    SpmdProgram,
+)
 from partir.spmd.sweep import Sweep, collectives_of, reads_of
 
 # Bytes of a value; copying twice as much costs as much as a meeting. Sums that a

@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from partir.rules.identities import WAITING, cites
-from partir.spmd.authors_barriers import drop_barriers, has_barriers
+from partir.spmd.authors_barriers import drop_barriers
+from partir.spmd.carried_scatters import scatter_before_replacing
 from partir.spmd.export_policy import ExportPolicy
 from partir.spmd.gathered_results import gather_results
 from partir.spmd.joint_moves import move_together
+from partir.spmd.last_gathers import use_before_replacing
+from partir.spmd.late_operands import put_in_order_late
 from partir.spmd.loop_sums import sum_inside_loops
 from partir.spmd.major_scatters import order_before_sums, scatter_major_dimensions
 from partir.spmd.product_order import waits_of
-from partir.spmd.program import Collective, SpmdOp, SpmdProgram
+from partir.spmd.program import Collective, SpmdOp, SpmdProgram, has_barriers
 from partir.spmd.sweep import Pass, Sweep, collectives_of, run_pass
 from partir.spmd.tie_gathers import gather_key, tie_gathers_in_loops, tie_large_gathers
 from partir.spmd.turned_products import halve_rows, turn_products
@@ -57,6 +60,9 @@ PREPARATIONS: tuple[tuple[str, bool, Pass], ...] = (
     ("sums_in_loops", True, sum_inside_loops),
     ("moves_together", True, move_together),
     ("turns_products", True, turn_products),
+    ("scatters_first", True, scatter_before_replacing),
+    ("uses_first", True, use_before_replacing),
+    ("orders_late", True, put_in_order_late),
     ("halves_rows", True, halve_rows),
 )
 """A question of the policy, the answer to it, and the pass that is then run."""
@@ -65,9 +71,18 @@ PREPARATIONS: tuple[tuple[str, bool, Pass], ...] = (
 def prepared(program: SpmdProgram, policy: ExportPolicy) -> SpmdProgram:
     """The program for a compiler; the same if there is nothing to change."""
     for question, answer, one in PREPARATIONS:
-        if getattr(policy, question) is answer:
+        # What is recomputed without the author's barriers, but behind ours, is hard to
+        # foresee: it may be merged with what it repeats, or not.
+        late = one is put_in_order_late and _has_idle_barriers(program, policy)
+        if getattr(policy, question) is answer and not late:
             program = run_pass(program, one)
-    if policy.drops_barriers and has_barriers(program):
-        waits = has_ties(program) or waits_of(program, policy)
-        program = program if waits else run_pass(program, drop_barriers)
+    if policy.drops_barriers and _has_idle_barriers(program, policy):
+        program = run_pass(program, drop_barriers)
     return program
+
+
+def _has_idle_barriers(program: SpmdProgram, policy: ExportPolicy) -> bool:
+    """Whether the author has written barriers, and no gather and no product waits."""
+    if not has_barriers(program, written=True):
+        return False
+    return not has_ties(program) and not waits_of(program, policy)

@@ -7,7 +7,15 @@ from collections.abc import Iterator
 from partir.ir.printer import attrs_text
 from partir.partition.core_text import window_text
 from partir.rules.nest import Tiling
-from partir.spmd.program import Block, Collective, Compute, SpmdOp, SpmdProgram
+from partir.spmd.program import (
+    BARRIER,
+    Block,
+    Collective,
+    Compute,
+    SpmdOp,
+    SpmdProgram,
+    is_barrier,
+)
 
 
 def spmd_text(program: SpmdProgram) -> str:
@@ -56,6 +64,8 @@ def _lines(
 
 
 def _head(program: SpmdProgram, op: SpmdOp) -> str:
+    if is_barrier(op):
+        return BARRIER.removeprefix("stablehlo.")
     if not isinstance(op, Collective):
         source = program.program.ops[op.node].signature
         signature = op.nest.signature if isinstance(op, Compute) else source

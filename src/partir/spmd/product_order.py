@@ -17,7 +17,16 @@ from typing import TypeGuard
 from partir.rules.identities import WAITING, cites
 from partir.rules.traits import Role, role_of
 from partir.spmd.export_policy import ExportPolicy
-from partir.spmd.program import Block, Collective, Compute, Control, SpmdOp, SpmdProgram
+from partir.spmd.program import (
+    Block,
+    Collective,
+    Compute,
+    Control,
+    SpmdOp,
+    SpmdProgram,
+    is_barrier,
+    is_written,
+)
 from partir.spmd.sweep import reads_of
 
 _LIGHT = (Role.CHEAP, Role.VIEW)
@@ -79,12 +88,18 @@ class _Order:
     ) -> None:
         self.summed, self.gathered = summed, gathered
         self.types, self.splats, self.ops = program.types, program.splats, block.ops
-        self.last: dict[int, int] = dict.fromkeys(block.results, len(block.ops))
+        self.last: dict[int, int] = {}
         self.readers: defaultdict[int, list[SpmdOp]] = defaultdict(list)
+        self.same: dict[int, int] = {}  # what a barrier hands on, as it came
         for place, op in enumerate(block.ops):
             for value in reads_of(op):
-                self.last[value] = max(place, self.last.get(value, 0))
+                self.last[self.same.get(value, value)] = place
                 self.readers[value].append(op)
+            if is_barrier(op) and not is_written(program, op):
+                for made, value in zip(op.results, op.operands, strict=True):
+                    self.same[made] = self.same.get(value, value)
+        for value in block.results:
+            self.last[self.same.get(value, value)] = len(block.ops)
         self.above: dict[int, int] = {}  # products that come before a value, as bits
         self.activations: set[int] = set()  # values made of products
         self.moved: set[int] = set()  # values that came from other devices
@@ -113,6 +128,10 @@ class _Order:
 
     def _record(self, op: SpmdOp, above: int) -> None:
         self.above.update(dict.fromkeys(op.results, above))
+        if not self.same.keys().isdisjoint(op.results):
+            for known in (self.activations, self.moved):
+                known.update(v for v in op.results if self.same[v] in known)
+            return
         if isinstance(op, Collective):
             self.moved.add(op.result)
         read = {op.operand} if isinstance(op, Collective) else set(reads_of(op))
@@ -139,7 +158,8 @@ class _Order:
 
     def _frees(self, product: Compute, place: int) -> bool:
         """Whether of what it reads more than it makes is not read from here on."""
-        gone = [v for v in product.operands if self.last[v] < place and v in self.above]
+        read = [self.same.get(value, value) for value in product.operands]
+        gone = [v for v in read if self.last[v] < place and v in self.above]
         made = self.types[product.results[0]].bytes
         return sum(self.types[v].bytes for v in gone) > made
 

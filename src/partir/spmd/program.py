@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from partir.ir.core import Program
 from partir.ir.types import TensorType
@@ -22,6 +22,7 @@ from partir.spmd.manual_collectives import KINDS as KINDS, manual_collectives
 
 SLICE = "all_slice"
 EXCHANGE = "exchange"
+BARRIER = "stablehlo.optimization_barrier"
 
 
 class Cause(NamedTuple):
@@ -97,6 +98,22 @@ class Collective(NamedTuple):
 
 
 SpmdOp = Compute | Control | Collective
+
+
+def is_barrier(op: SpmdOp) -> TypeGuard[Control]:
+    """Whether an op only hands on its operands, once all of them are there."""
+    return isinstance(op, Control) and not op.blocks
+
+
+def is_written(program: SpmdProgram, barrier: Control) -> bool:
+    """Whether the model's author has written a barrier."""
+    return program.program.ops[barrier.node].kind == BARRIER
+
+
+def has_barriers(program: SpmdProgram, written: bool) -> bool:
+    """Whether there are barriers that the model's author has written, or others."""
+    ops = (op for op, _ in program.walk())
+    return any(is_barrier(op) and is_written(program, op) is written for op in ops)
 
 
 def node_of(op: SpmdOp) -> int | None:

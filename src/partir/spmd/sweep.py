@@ -104,6 +104,20 @@ def renamed_in(renamed: dict[int, int], block: Block) -> Block:
     return Block(block.arguments, ops, new(block.results))
 
 
+def reading(op: SpmdOp, names: dict[int, int]) -> SpmdOp:
+    """The op with what stands for its operands."""
+    if isinstance(op, Control):
+        operands = tuple(names.get(v, v) for v in op.operands)
+        blocks = tuple(renamed_in(names, block) for block in op.blocks)
+        return replace(op, operands=operands, blocks=blocks)
+    if names.keys().isdisjoint(op.operands):
+        return op
+    if isinstance(op, Collective):
+        operand, after = (names.get(v, v) for v in (op.operand, op.after))
+        return op._replace(operand=operand, after=after)
+    return op._replace(operands=tuple(names.get(v, v) for v in op.operands))
+
+
 def reads_of(op: SpmdOp) -> Iterator[int]:
     """Values that an op reads, those read inside its blocks included."""
     yield from op.operands

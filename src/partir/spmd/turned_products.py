@@ -112,7 +112,7 @@ def halve_rows(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
     made: list[SpmdOp] = []
     halves: dict[int, int] = {}
     for op in ops:
-        if type(op) is not Compute or not _is_halved(op.nest):
+        if type(op) is not Compute or not is_halved(op.nest):
             made.append(op)
             continue
         for value in op.operands:
@@ -127,7 +127,12 @@ def halve_rows(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
     return made if len(made) > len(ops) else ops
 
 
-def _is_halved(nest: Nest) -> bool:
+def puts_in_order(nest: Nest) -> bool:
+    """Whether XLA on CPUs puts a product's left operand in order, by halves or not."""
+    return rows_summed(nest) > 1 or is_halved(nest)
+
+
+def is_halved(nest: Nest) -> bool:
     """Whether a product of two matrices sums an even number of rows, of floats."""
     if rows_summed(nest) != 1:
         return False

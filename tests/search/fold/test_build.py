@@ -53,6 +53,10 @@ class Case:
     repetitions: int
     equal: int = 10  # of ten random paths, those with equal collectives
     odd: int = 0  # collectives of an op that is in conflict in one repetition alone
+    # How far peaks differ where kernels run as soon as they can. Folded, the peak is in
+    # the backward pass of the repetition that stands for all. The whole program's may
+    # be before it, and then only that is lower if operands are put in order late.
+    room: float = 0.08
 
 
 def _transformer(layers: int, separate: bool) -> Callable[[], Program]:
@@ -75,7 +79,7 @@ CASES = {
             graph_network.train_step,
             *graph_network.example_args(graph_network.Config(steps=5))[0],
         ),
-        *(graph_network.EDGES, graph_network.MODEL, 4, 5, 4),
+        *(graph_network.EDGES, graph_network.MODEL, 4, 5, 4, 0.1),
     ),
 }
 SCHEDULES = ("", "b", "bm", "b2", "b3", "bm3")
@@ -132,7 +136,8 @@ def whole(state: State, device: str, given: bool = True) -> Estimate:
     return Estimate(lower_state(state), spec(device), flags)
 
 
-def assert_alike(one: Estimate, other: Estimate, odd: int, room: float) -> None:
+def assert_alike(one: Estimate, other: Estimate, case: Case, room: float) -> None:
+    odd = case.odd
     counts = other.program.collectives
     assert sum(abs(n - counts[kind]) for kind, n in one.collectives.items()) <= odd
     assert one.compute_seconds == pytest.approx(other.compute_seconds, rel=0.02)
@@ -145,7 +150,7 @@ def assert_alike(one: Estimate, other: Estimate, odd: int, room: float) -> None:
     # Results that are gathered at the end of all layers overlap with less than those
     # that are gathered at the end of one.
     assert one.seconds == pytest.approx(other.seconds, rel=0.055)
-    rel = room if one.device.order == "program" else 0.08
+    rel = room if one.device.order == "program" else case.room
     assert one.peak_bytes == pytest.approx(other.peak_bytes, rel=rel)
 
 
@@ -159,7 +164,7 @@ def test_figures_after_manual_tactics(case: str, letters: str) -> None:
     for device, given in itertools.product(devices, (True, False)):
         asked = problem(state, device, given)
         folded = asked.estimate(asked.start)
-        assert_alike(folded, whole(state, device, given), CASES[case].odd, room)
+        assert_alike(folded, whole(state, device, given), CASES[case], room)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -313,7 +313,15 @@ class Fuser:
                 reads.update(dict.fromkeys(v for v in kernel.reads if v not in own))
         waits = self._bases(self._waits_for(op, leaves)) if inner else ()
         reads.update(dict.fromkeys(waits))
-        return Kernel(op, tuple(reads), op.results, inner=inner, waits=bool(waits))
+        same = () if inner else self._handed_on(op, leaves)
+        made = Kernel(op, tuple(reads), op.results, inner=inner, waits=bool(waits))
+        return made._replace(handed_on=same)
+
+    def _handed_on(self, op: Control, leaves: Leaves) -> tuple[tuple[int, int], ...]:
+        """Where what a barrier hands on lies in memory."""
+        lies = [self._bases(leaves[value]) for value in op.operands]
+        pairs = zip(op.results, lies, strict=True)
+        return tuple((value, bases[0]) for value, bases in pairs if len(bases) == 1)
 
     def _is_one_kernel(self, op: Control) -> bool:
         """Whether it is a short loop of nothing but ops that fuse."""

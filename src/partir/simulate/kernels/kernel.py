@@ -24,6 +24,7 @@ class Kernel(NamedTuple):
     `apart` is whether what it writes lies in a form of its own, so that it is written
     over nothing, and nothing over it.
     `waits` is whether a barrier makes it wait for some of what it reads.
+    `handed_on` are results of a barrier with what they are, where that lies in memory.
     """
 
     op: SpmdOp
@@ -41,6 +42,7 @@ class Kernel(NamedTuple):
     apart: bool = False
     made_bytes: int = 0
     waits: bool = False
+    handed_on: tuple[tuple[int, int], ...] = ()
 
 
 def is_barrier(kernel: Kernel) -> bool:

@@ -16,6 +16,7 @@ from partir.rules.nest import nest_of
 from partir.rules.traits import is_narrow
 from partir.simulate.device.spec import DeviceSpec
 from partir.simulate.kernels.operand_layouts import Form, operand_forms
+from partir.spmd.flat_weights import flat_product
 from partir.spmd.program import Collective, Compute, SpmdOp, SpmdProgram, node_of
 from partir.spmd.rewrites import drop_dead
 from partir.spmd.sweep import Sweep, run_pass
@@ -32,15 +33,20 @@ def with_operands(program: SpmdProgram, device: DeviceSpec) -> SpmdProgram:
     forms, wide = device.copies_operands, device.fusion.wide_products
     if not forms and not wide:
         return program
-    made = run_pass(program, lambda sweep, ops: _Operands(sweep, forms, wide).run(ops))
+    flat = device.export.flattens_weights
+
+    def one(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
+        return _Operands(sweep, forms, wide, flat).run(ops)
+
+    made = run_pass(program, one)
     return program if made is program else drop_dead(made)
 
 
 class _Operands:
     """One block's operands of products, each in the forms in which it is read."""
 
-    def __init__(self, sweep: Sweep, forms: bool, wide: bool) -> None:
-        self.sweep, self.forms, self.wide = sweep, forms, wide
+    def __init__(self, sweep: Sweep, forms: bool, wide: bool, flat: bool) -> None:
+        self.sweep, self.forms, self.wide, self.flat = sweep, forms, wide, flat
         self.made: list[SpmdOp] = []
         self.known: dict[tuple[int, str, Form], int] = {}
         self.changed = False
@@ -66,6 +72,8 @@ class _Operands:
 
     def _product(self, op: Compute) -> None:
         forms = operand_forms(op.nest) if self.forms else None
+        if forms and self.flat and flat_product(op.nest) is not None:
+            forms = forms[0], None
         operands = list(op.operands)
         for place, value in enumerate(op.operands):
             form = forms[place] if forms else None

@@ -51,6 +51,7 @@ class LiveRanges:
         self.added: list[Buffer] = []
         self.loans: list[Buffer] = []
         self.shares: set[int] = set()  # values that begin in another's memory
+        self.same: dict[int, int] = {}  # what barriers hand on, and what that is
         self.apart = {v for k in self.kernels if k.apart for v in k.writes}
         self.of_loops = {v for k in self.kernels if k.inner for v in k.writes}
         self._ranges()
@@ -58,17 +59,20 @@ class LiveRanges:
         self._values()
 
     def _ranges(self) -> None:
-        last, born = self.last, self.born
+        last, born, same = self.last, self.born, self.same
         for place, kernel in enumerate(self.kernels):
             for value in kernel.reads:
-                last[value] = place
+                last[same.get(value, value)] = place
+            for value, source in kernel.handed_on:
+                same[value] = same.get(source, source)
             for value in kernel.writes:
-                born[value] = last[value] = place
+                if value not in same:
+                    born[value] = last[value] = place
 
     def _values(self) -> None:
         types, end = self.types, self.end
         change = [0.0] * len(self.change)
-        outs = {value for value in self.block.results if value is not None}
+        outs = {self.same.get(v, v) for v in self.block.results if v is not None}
         places = set(self.block.arguments) if self.is_body else set()
         final = len(self.kernels) - 1
         for place, kernel in enumerate(self.kernels):
@@ -76,7 +80,8 @@ class LiveRanges:
                 self.inner[place] = self._inside(kernel)
             spare = self._dying(kernel, place, outs)
             for value in kernel.writes:
-                if value in self.made_there or (value in outs and not self.is_body):
+                elsewhere = value in self.made_there or value in self.same
+                if elsewhere or (value in outs and not self.is_body):
                     continue
                 size = types[value].bytes
                 if places and self._takes(kernel, place, size, places):
@@ -130,9 +135,15 @@ class LiveRanges:
         last, end, types = self.last, self.end, self.types
         return [
             types[v].bytes
-            for v in kernel.reads
+            for v in self._sources(kernel)
             if last[v] == place and v in end and v not in kept
         ]
+
+    def _sources(self, kernel: Kernel) -> Iterable[int]:
+        """What a kernel reads, as it was before barriers handed it on."""
+        if not self.same:
+            return kernel.reads
+        return dict.fromkeys(self.same.get(value, value) for value in kernel.reads)
 
     def _reduces_in_place(self, kernel: Kernel) -> bool:
         """Whether it is an all-reduce that writes over what it reads."""
@@ -145,7 +156,7 @@ class LiveRanges:
             return False
         return any(
             v in places and self.last[v] == place and self.types[v].bytes == size
-            for v in kernel.reads
+            for v in self._sources(kernel)
         )
 
     def _inside(self, kernel: Kernel) -> float:
