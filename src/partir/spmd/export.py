@@ -54,7 +54,7 @@ from partir.spmd.program import (
     is_barrier,
 )
 from partir.spmd.start_late import late_starts, start_late
-from partir.spmd.succeeding import held_with_arguments
+from partir.spmd.succeeding import held_with_argument, kept_arguments
 from partir.spmd.windows import exchange
 from partir.spmd.wire_types import carried, restored
 
@@ -97,6 +97,7 @@ class _Exporter(TextEmitter):
         self._prologue: list[str] = []
         self._waits = waits_of(program, policy)
         self._late = late_starts(program) if policy.starts_late else set()
+        self._kept = kept_arguments(program) if policy.keeps_arguments else {}
         self._loops = 0  # that what is being written stands in
 
     def run(self) -> str:
@@ -107,8 +108,6 @@ class _Exporter(TextEmitter):
         self.block_ops(body)
         self.lines = [*self._prologue, *self.lines]
         arguments = [self.env[v] for v in body.arguments]
-        if self.policy.keeps_arguments:
-            self.env |= held_with_arguments(self, self.program, self.env)
         results = [self.env[v] for v in body.results]
         attrs = {EXPORTED: str(self.mesh)} if self.mesh.size > 1 else {}
         return self.module(self.program.program.name, arguments, results, attrs)
@@ -304,7 +303,9 @@ class _Exporter(TextEmitter):
         self.env[op.result] = self._held(op, made)
 
     def _held(self, op: Collective, made: Ssa) -> Ssa:
-        """What a collective made, behind a barrier if a loop scatters it."""
+        """What a collective made, behind a barrier if a policy asks for it."""
+        if op.result in self._kept:
+            return held_with_argument(self, made, self.env[self._kept[op.result]])
         if op.kind == "reduce_scatter" and self._loops and self.policy.holds_scatters:
             (made,) = self.op(BARRIER, (made,), (made.type,))
         return made

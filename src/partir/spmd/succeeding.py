@@ -9,8 +9,7 @@ anyway, and had better be free to go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
+from partir.ir.types import TensorType
 from partir.rules.identities import WAITING, cites
 from partir.rules.local import Emitter, Ssa
 from partir.spmd.program import SpmdProgram
@@ -19,35 +18,13 @@ from partir.spmd.sweep import collectives_of
 _NEAR_BYTES = 1 << 27  # beside the matrix units of a TPU, since v4
 
 
-@cites(WAITING)
-def held_with_arguments(
-    emitter: Emitter, program: SpmdProgram, env: Mapping[int, Ssa]
-) -> dict[int, Ssa]:
-    """Gathered results, each behind a barrier with the argument that it succeeds.
-
-    The exported text:
-        %1 = all_gather 0 {B} %w ; return %1
-        ->
-        %1 = all_gather 0 {B} %w ; %2 = %1 after %p ; return %2
-    """
-    made = dict[int, Ssa]()
-    succeeded = succeeded_by_gathers(program)
-    if not are_kept(sum(program.types[value].bytes for value in succeeded)):
-        return made
-    for value, argument in succeeded.items():
-        both = env[value], env[argument]
-        types = [ssa.type for ssa in both]
-        made[value] = emitter.op("stablehlo.optimization_barrier", both, types)[0]
-    return made
+def is_kept(type_: TensorType) -> bool:
+    """Whether an argument that a gather succeeds is large enough to be kept."""
+    return type_.bytes >= _NEAR_BYTES
 
 
-def are_kept(size: int) -> bool:
-    """Whether arguments of so many bytes together are kept until they are succeeded."""
-    return size > _NEAR_BYTES
-
-
-def succeeded_by_gathers(program: SpmdProgram) -> dict[int, int]:
-    """Arguments of their successors' type, by the gathers that make these."""
+def kept_arguments(program: SpmdProgram) -> dict[int, int]:
+    """Arguments that are kept, by the gathers that make what takes their place."""
     source, body, types = program.program, program.body, program.types
     places = {
         port.value: value
@@ -65,4 +42,19 @@ def succeeded_by_gathers(program: SpmdProgram) -> dict[int, int]:
         if port.value in succeeded
         and value in gathered
         and types[value] == types[succeeded[port.value]]
+        and is_kept(types[value])
     }
+
+
+@cites(WAITING)
+def held_with_argument(emitter: Emitter, made: Ssa, argument: Ssa) -> Ssa:
+    """What was gathered, behind a barrier with the argument that it succeeds.
+
+    The exported text:
+        %1 = all_gather 0 {B} %w ; return %1
+        ->
+        %1 = all_gather 0 {B} %w ; %2 = %1 after %p ; return %2
+    """
+    both = made, argument
+    types = [ssa.type for ssa in both]
+    return emitter.op("stablehlo.optimization_barrier", both, types)[0]

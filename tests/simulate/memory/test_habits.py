@@ -111,16 +111,16 @@ def test_arguments_that_are_kept_are_not_copied_where_gathers_succeed_them(
 ) -> None:
     def step(params: Any, state: Any, x: Any) -> Any:
         new = {name: params[name] - state[name] * 0.9 for name in params}
-        return new, state, jnp.sum(x @ params["a"] @ params["b"])
+        return new, state, jnp.sum(x @ params["a"] @ params["b"].T)
 
-    large = jax.ShapeDtypeStruct((4096, 4096), "float32")
+    large = jax.ShapeDtypeStruct((8192, 4096), "float32")
     params = {"a": large, "b": large, "c": large}
     whole = {"params/**": partir.REPLICATED, "state/**": 0}
     done = partir.partition(
         step,
         {"B": 2},
         [partir.ManualPartition(whole, axis="B", name="Z2")],
-        args=(params, params, jax.ShapeDtypeStruct((2, 4096), "float32")),
+        args=(params, params, jax.ShapeDtypeStruct((2, 8192), "float32")),
         donate_argnums=(0, 1),
         device=replace(TPU, export=replace(TPU.export, keeps_arguments=kept)),
     )

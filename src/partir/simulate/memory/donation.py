@@ -10,7 +10,7 @@ from partir.simulate.fold_multiplicity import Multiplicity
 from partir.simulate.kernels.kernel import Kernels
 from partir.simulate.memory.habits import MemoryHabits
 from partir.spmd.program import Collective, SpmdProgram
-from partir.spmd.succeeding import are_kept
+from partir.spmd.succeeding import is_kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +52,13 @@ def donation_of(
         elif base is not None:
             pairs.setdefault(body.arguments[place], base)
     copied = _to_copy(block, pairs, habits)
-    arguments = multiplicity.arguments if multiplicity else [1] * len(ins)
-    sizes = {
-        value: types[value].bytes * count
-        for value, count in zip(body.arguments, arguments, strict=True)
-    }
-    kept = _kept(block, pairs, copied, sizes) if habits.keeps_arguments else []
+    kept = _kept(program, block, pairs, copied) if habits.keeps_arguments else []
     copied = [value for value in copied if value not in kept]
     return Donation(pairs, tuple(own), tuple(copied), tuple(kept))
 
 
 def _kept(
-    block: Kernels, pairs: dict[int, int], copied: Sequence[int], sizes: dict[int, int]
+    program: SpmdProgram, block: Kernels, pairs: dict[int, int], copied: Sequence[int]
 ) -> list[int]:
     """Those of the arguments to copy that the exporter keeps, in their turn."""
     gathers = [
@@ -72,9 +67,9 @@ def _kept(
         if isinstance(op, Collective) and op.kind == "all_gather"
     ]
     turns = {value: place for place, value in enumerate(gathers)}
-    found = [value for value in copied if pairs[value] in turns]
-    found.sort(key=lambda value: turns[pairs[value]])
-    return found if are_kept(sum(sizes[value] for value in found)) else []
+    large = [value for value in copied if is_kept(program.types[value])]
+    found = [value for value in large if pairs[value] in turns]
+    return sorted(found, key=lambda value: turns[pairs[value]])
 
 
 def paired(
