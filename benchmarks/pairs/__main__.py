@@ -8,7 +8,8 @@ three get the same function and the same shardings of arguments and results. Cal
 turns; a step's time is the best of nine. *Noise* is the same ratio for one and the same
 program (Shardy's) against itself. Bytes are those that one device sends, read off the
 compiled program, loops multiplied; the first call goes from the function to the first
-results: tracing, partitioning, compiling, running.
+results: tracing, partitioning, proving, compiling, running. It is the better of two,
+for each of the three, in turns: ours comes first, and last.
 
 ``--json`` keeps rows as they come; a run that was cut short goes on where it was.
 ``--write`` puts the table into ``benchmarks/results/pairs.md``.

@@ -105,7 +105,7 @@ class Running:
 
 
 def measure(pair: Pair, rounds: int) -> Row:
-    """Compile all three, then let them take turns."""
+    """Compile all three, twice in turns, then let them run in turns."""
     step, shapes, tactics = pair.case()
     jax.jit(step).lower(*shapes)  # what jax keeps of its own functions is kept for all
     arrays = host_arrays(shapes)
@@ -113,6 +113,11 @@ def measure(pair: Pair, rounds: int) -> Row:
     running = {OURS: ours}
     for name in (SHARDY, GSPMD):
         running[name] = _theirs(step, shapes, record, arrays, name == SHARDY)
+    for name in (GSPMD, SHARDY):  # who came last is first now
+        again = _theirs(step, shapes, record, arrays, name == SHARDY)
+        running[name].first_call = running[name].first_call.better(again.first_call)
+    again, _ = _ours(step, shapes, tactics, arrays)
+    ours.first_call = ours.first_call.better(again.first_call)
     shardy = running[SHARDY]
     placed = record.shard(*arrays)
     again = Running(shardy.call, shardy.compiled, placed, shardy.first_call)
@@ -150,8 +155,7 @@ def host_arrays(shapes: Any) -> Any:
 def _ours(step: Any, shapes: Any, tactics: Any, arrays: Any) -> tuple[Running, Any]:
     function = renewed(step)
     start = Sample.now()
-    given = {"donate_argnums": DONATED, "verify": "off"}
-    jitted = partir.jit(function, AXES, tactics, **given)
+    jitted = partir.jit(function, AXES, tactics, donate_argnums=DONATED)
     compiled = jitted.lower(*shapes).compile()
     prepared = start.until_now()
     record = jitted.partitioned(*shapes)

@@ -55,7 +55,8 @@ def _head() -> str:
 Mesh {mesh}. Equal functions, equal shardings of arguments and results. A ratio is
 partir's figure by the better of Shardy's and GSPMD's. *processors* is the time that
 processors spend on a step, and on the first call, of all threads together; it is less
-disturbed by what else a machine does. Schedules with *rest* have one more tactic: the
+disturbed by what else a machine does. First calls are proved, and the better of two, in
+turns. Schedules with *rest* have one more tactic: the
 parameters of ZeRO-2 and ZeRO-3 stay in their tiles where that sends fewer bytes."""
 
 
