@@ -32,7 +32,7 @@ from benchmarks.compilers import DEVICES, RESULTS, compiler_of, devices_of
 from benchmarks.models.packages import MODELS, Model, Sizes
 from benchmarks.models.schedules import matrices
 from benchmarks.models.training import train_with, training_state
-from benchmarks.zoo.case import old_names
+from benchmarks.old_names import old_names
 
 AXES = {"B": 8}
 BATCH = partir.ManualPartition({"batch/*": 0}, axis="B", name="BP")

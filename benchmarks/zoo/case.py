@@ -16,6 +16,7 @@ import optax
 from jax import Array
 
 import partir
+from benchmarks.old_names import old_names
 
 Step = Callable[..., Any]
 
@@ -33,18 +34,6 @@ class Case:
     schedule: Sequence[partir.ManualPartition]
     whole: frozenset[str] = frozenset()
     limit: float = 1e-9
-
-
-@contextlib.contextmanager
-def old_names() -> Iterator[None]:
-    """Gives `jnp.clip` back an argument name that jax dropped and T5 still uses."""
-    clip = jnp.clip
-
-    def old_clip(x: Any, a_min: Any = None, a_max: Any = None) -> Array:
-        return clip(x, a_min, a_max)
-
-    with mock.patch.object(jnp, "clip", old_clip):
-        yield
 
 
 @contextlib.contextmanager
