@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TypeGuard
 
 from partir.rules.identities import WAITING, cites
 from partir.rules.traits import Role, role_of
@@ -21,35 +19,40 @@ from partir.spmd.program import (
     Block,
     Collective,
     Compute,
-    Control,
     SpmdOp,
     SpmdProgram,
     is_barrier,
     is_written,
 )
+from partir.spmd.sum_order import sum_order
 from partir.spmd.sweep import reads_of
+from partir.spmd.waits import Wait, blocks_of, is_loop, is_product
 
 _LIGHT = (Role.CHEAP, Role.VIEW)
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """An op's operand, by position, that waits for values."""
-
-    position: int
-    values: tuple[int, ...]
 
 
 def waits_of(program: SpmdProgram, policy: ExportPolicy) -> dict[int, Wait]:
     """What waits in a program that is written for a compiler."""
     if not policy.orders_products:
         return {}
-    return product_order(
+    products = product_order(
         program,
         policy.orders_in_loops,
         policy.orders_summed,
         policy.orders_gathered,
     )
+    if not policy.orders_sums:
+        return products
+    return _joined(products, sum_order(program, policy.orders_in_loops))
+
+
+def _joined(products: dict[int, Wait], sums: dict[int, Wait]) -> dict[int, Wait]:
+    """One wait for each op; its operand is the one that waits for products."""
+    made = products | {v: wait for v, wait in sums.items() if v not in products}
+    for value in products.keys() & sums.keys():
+        wait = products[value]
+        made[value] = Wait(wait.position, wait.values + sums[value].values)
+    return made
 
 
 @cites(WAITING)
@@ -70,12 +73,9 @@ def product_order(
         ->
         %dw = dot %h %dy ; %1 = %w after %dw ; %dh = dot %dy %1
     """
-    blocks = [program.body]
-    for op, _ in program.walk():
-        blocks += op.blocks if isinstance(op, Control) and in_loops else ()
     return {
         value: wait
-        for block in blocks
+        for block in blocks_of(program, in_loops)
         for value, wait in _Order(program, block, summed, gathered).run()
     }
 
@@ -119,7 +119,7 @@ class _Order:
                 if waited:
                     values = tuple(self._known(product) for _, product in waited)
                     yield op.results[0], Wait(position, values)
-            if _is_product(op):
+            if is_product(op):
                 if self.summed or self._is_sent(op, "reduce_scatter"):
                     free.append((count, op))
                 above |= 1 << count
@@ -135,7 +135,7 @@ class _Order:
         if isinstance(op, Collective):
             self.moved.add(op.result)
         read = {op.operand} if isinstance(op, Collective) else set(reads_of(op))
-        if _is_product(op) or not self.activations.isdisjoint(read):
+        if is_product(op) or not self.activations.isdisjoint(read):
             self.activations.update(op.results)
 
     def _weight(self, op: SpmdOp) -> int | None:
@@ -145,15 +145,15 @@ class _Order:
             for position, value in enumerate(op.operands)
             if value not in self.splats
             and len(self.types[value].shape) > 1
-            and (_is_loop(op) or value not in self.activations)
+            and (is_loop(op) or value not in self.activations)
             and (self.gathered or value not in self.moved)
         }
         return min(size, key=size.__getitem__, default=None)
 
     def _takes(self, op: SpmdOp, place: int) -> bool:
         """Whether it is a loop, or a product that is not sent and frees less."""
-        if not _is_product(op):
-            return _is_loop(op)
+        if not is_product(op):
+            return is_loop(op)
         return not self._is_sent(op) and not self._frees(op, place + 1)
 
     def _frees(self, product: Compute, place: int) -> bool:
@@ -188,13 +188,3 @@ class _Order:
                 break
             value = reader.results[0]
         return product.results[0]
-
-
-def _is_product(op: SpmdOp) -> TypeGuard[Compute]:
-    if not isinstance(op, Compute) or len(op.results) != 1 or len(op.operands) < 2:
-        return False
-    return role_of(op.nest) is Role.OPAQUE
-
-
-def _is_loop(op: SpmdOp) -> bool:
-    return isinstance(op, Control) and bool(op.blocks) and op.trips != 1
