@@ -17,7 +17,8 @@ looked at in this way, and only where nothing else proves a result.
 - `numbers`, `bounds`: floats that are known, or finite for certain.
 - `integers`, `widening`, `converting`, `factors`, `truths`, `monoids`, `elementwise`:
   ops of single elements.
-- `moving`, `places`, `lookups`, `products`, `folds`, `ordering`, `calls`: other ops.
+- `moving`, `places`, `lookups`, `products`, `folds`, `ordering`, `largest`, `calls`:
+  other ops.
 - `bodies`, `starts`: reducers without a name.
 - `alone`, `lockstep`, `branches`, `exchange`: programs, on all devices at once.
 - `live`: what results are made of; nothing else is written out.

@@ -20,8 +20,8 @@ from partir.verify.elements.folds import (
     reduce_window,
     select_and_scatter,
     sort,
-    top_k,
 )
+from partir.verify.elements.largest import LargestOfRows
 from partir.verify.elements.lookups import (
     dynamic_slice,
     dynamic_update_slice,
@@ -45,6 +45,7 @@ def new_ops(turns: bool = False, work: int = WORK) -> Elementwise:
     """What one proof computes with, at a point of its own; see `Algebra`."""
     ops = Elementwise(Algebra(turns=turns, work=work))
     Ordering(ops)
+    LargestOfRows(ops)
     return ops
 
 
@@ -78,9 +79,8 @@ def evaluated(
         return [[flat[place] for place in moved]]
     if signature.kind in _SAME:
         return list(given)
-    if signature.name == "bitcast_convert":
-        assert ops.bitcast is not None
-        return [ops.bitcast(signature, given)]
+    if signature.kind in ops.others:
+        return ops.others[signature.kind](signature, given)
     run = ops.run(signature)
     if run is not None:
         count = math.prod(signature.results[0].shape)
@@ -135,7 +135,6 @@ _SEVERAL: Mapping[
     "stablehlo.reduce_window": reduce_window,
     "stablehlo.fft": fft,
     "stablehlo.sort": sort,
-    "chlo.top_k": top_k,
     "stablehlo.custom_call": called,
     "stablehlo.cholesky": called,
     "stablehlo.triangular_solve": called,

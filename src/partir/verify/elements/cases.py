@@ -21,6 +21,8 @@ WORK = 1 << 18  # cases that are looked at in one attempt
 _SHORT = 32  # so many integers or less are looked at one by one
 Unknown = tuple[int, int]  # an integer: what it is at the random point, and its bits
 Scalar = Any  # a plain formula, `Cases`, or `GARBAGE`
+Table = Sequence[tuple[int, Scalar]]  # from each integer on, a formula
+Reader = Callable[[Table, Integers], Scalar | None]  # a table as one formula
 
 
 _T = TypeVar("_T")
@@ -90,6 +92,7 @@ class Algebra:
         self.left = work
         self.far: set[Plain] = set()  # floats that may be infinite, or nan, for certain
         self.unsigned: dict[Plain, Plain] = {}  # floats, with zeros that have no sign
+        self.readers: dict[Unknown, Reader] = {}  # of what is looked up by an integer
         self._narrow: dict[int, Unknown] = {}  # integers as wider types have them
         self._seen: dict[int, int] = {}  # what decides, as it came
 
@@ -175,12 +178,12 @@ class Algebra:
         if self.left < 0:
             raise TooManyCases("too many cases to look at each")
 
-    def _one_formula(
-        self, unknown: Unknown, found: Sequence[tuple[int, Scalar]], ring: Ring
-    ) -> Scalar | None:
+    def _one_formula(self, unknown: Unknown, found: Table, ring: Ring) -> Scalar | None:
         """The integer itself, or so much more, if a table says nothing else."""
         if not isinstance(ring, Integers) or isinstance(ring, Truths):
             return None
+        if unknown in self.readers:
+            return self.readers[unknown](found, ring)
         depends = [v for _, v in found if self._substituted(v, ring, unknown, 0) != v]
         if depends:
             one = depends[-1]

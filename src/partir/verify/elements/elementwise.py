@@ -44,7 +44,7 @@ _OF_INFINITIES = frozenset(  # what they make of one is one as well, or nan
     "round_nearest_afz round_nearest_even sine sqrt tan".split()
 )
 Run = Callable[..., Scalar]
-Bitcast = Callable[[Signature, Sequence[list[Scalar]]], list[Scalar]]
+OnRows = Callable[[Signature, Sequence[list[Scalar]]], list[list[Scalar]]]
 
 
 class Elementwise:
@@ -61,7 +61,7 @@ class Elementwise:
             lambda name, dtype, x: self.monoids.total(name, dtype, ring_of(dtype), x),
             lambda before, after, x: self.convert(before, after)(x),
         )
-        self.bitcast: Bitcast | None = None  # see `ordering`
+        self.others: dict[str, OnRows] = {}  # by what they remember of others
         self._known: dict[Any, Run] = {}
         self._said: list[tuple[str, tuple[Any, ...]]] = []
         self.precise: frozenset[tuple[str, ...]] = frozenset()  # as the source asks

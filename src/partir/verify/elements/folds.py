@@ -151,14 +151,6 @@ def sort(
     return _by_rows(ops, signature, given, dim, key)
 
 
-def top_k(
-    ops: Elementwise, signature: Signature, given: Sequence[Elements]
-) -> list[Elements]:
-    """The largest of each row, and where they are."""
-    count = signature.results[0].shape[-1]
-    return _by_rows(ops, signature, given, -1, ("largest",), count)
-
-
 def fft(
     ops: Elementwise, signature: Signature, given: Sequence[Elements]
 ) -> list[Elements]:
@@ -187,7 +179,6 @@ def _by_rows(
     given: Sequence[Elements],
     dim: int,
     key: tuple[Any, ...],
-    count: int | None = None,
 ) -> list[Elements]:
     """A function of whole rows, of which nothing else is known."""
     shape, algebra = signature.operands[0].shape, ops.algebra
@@ -196,7 +187,7 @@ def _by_rows(
     rings = [ring_of(type_.dtype) for type_ in signature.operands]
     dtypes = tuple(type_.dtype for type_ in signature.operands)
     outs = [ring_of(type_.dtype) for type_ in signature.results]
-    length = shape[dim] if count is None else count
+    length = shape[dim]
     made = [np.empty((len(rows), length), dtype=object) for _ in outs]
     for number, row in enumerate(rows.tolist()):
         flat = tuple(

@@ -22,7 +22,7 @@ class Numbers:
 
     def __init__(self, algebra: Algebra) -> None:
         """At the same point."""
-        point = algebra.point
+        self._algebra, point = algebra, algebra.point
         self.special = {name: point.unknown("no number", name) for name in _SPECIAL}
         algebra.far |= {self.special[name] for name in _SPECIAL[:3]}
         algebra.unsigned[self.special["-0.0"]] = 0
@@ -41,6 +41,13 @@ class Numbers:
         exact = Fraction(number)
         made = of_fraction(exact)
         self._known[made] = exact
+        return made
+
+    def none(self, dtype: str, bits: int) -> int:
+        """What is no number, by its bits, which orders tell from that of others."""
+        made = self._algebra.point.unknown("no number", dtype, bits)
+        self._algebra.far.add(made)
+        self._names[made] = math.nan
         return made
 
     def note_sum(self, members: Sequence[int], dtype: str) -> None:

@@ -34,21 +34,21 @@ class Ordering:
         self._floats: dict[tuple[str, Scalar], Scalar] = {}  # by bits, or turned back
         self._ordered: dict[tuple[str, str, Scalar], tuple[str, Scalar]] = {}
         ops.monoids.carried = self._extreme
-        ops.bitcast = self.bitcast
+        ops.others["stablehlo.bitcast_convert"] = self.bitcast
 
     def bitcast(
         self, signature: Signature, given: Sequence[list[Scalar]]
-    ) -> list[Scalar]:
+    ) -> list[list[Scalar]]:
         """The same bits as another type of the same width."""
         (before,), (after,) = signature.operands, signature.results
         if before.shape != after.shape:
             raise Unreadable("bits as numbers of another width")
         old, new = before.dtype, after.dtype
         if old == new:
-            return given[0]
+            return [given[0]]
         if _carrier(old) == new:
-            return [self._bits(old, x) for x in given[0]]
-        return [self._other(old, new, x) for x in given[0]]
+            return [[self._bits(old, x) for x in given[0]]]
+        return [[self._other(old, new, x) for x in given[0]]]
 
     def _other(self, old: str, new: str, x: Scalar) -> Scalar:
         """Bits of which nothing is known, or those of a float, back again."""
