@@ -92,6 +92,7 @@ class Algebra:
         self.left = work
         self.far: set[Plain] = set()  # floats that may be infinite, or nan, for certain
         self.unsigned: dict[Plain, Plain] = {}  # floats, with zeros that have no sign
+        self.hidden: dict[Scalar, set[Unknown]] = {}  # what decided over polynomials
         self.readers: dict[Unknown, Reader] = {}  # of what is looked up by an integer
         self._narrow: dict[int, Unknown] = {}  # integers as wider types have them
         self._seen: dict[int, int] = {}  # what decides, as it came
@@ -330,22 +331,44 @@ class Algebra:
             return scalar
         return ring.number(number + scalar[1])
 
+    def where(
+        self, unknown: Unknown, number: int, scalar: Scalar, ring: Ring
+    ) -> Scalar:
+        """What a formula is where an unknown integer is this one."""
+        if type(scalar) is not Cases or unknown not in unknowns(scalar):
+            return scalar
+        if scalar.unknown == unknown:
+            return scalar.at(number)
+        values = [self.where(unknown, number, v, ring) for v in scalar.values]
+        return self.cases(scalar.unknown, scalar.starts, values, ring)
+
     def linear(self, run: Callable[..., Plain], ring: Ring, *args: Scalar) -> Scalar:
         """The same for sums and products: different unknowns' need no tables.
 
         Unless one depends on all that others do: then there are no more cases.
         """
         seen = {frozenset(unknowns(a)) for a in args if type(a) is Cases}
-        if not seen:
-            return GARBAGE if GARBAGE in args else run(*args)
-        if frozenset().union(*seen) not in seen:
+        every = frozenset[Unknown]().union(*seen)
+        if not seen or every not in seen:
             flat = [self.flat(a, ring) for a in args]
-            return GARBAGE if GARBAGE in flat else run(*flat)
+            if GARBAGE in flat:
+                return GARBAGE
+            made = run(*flat)
+            self.hide(
+                made, {*every, *(u for a in args for u in self.hidden.get(a, ()))}
+            )
+            return made
 
         def strict(*given: Plain) -> Scalar:
             return GARBAGE if GARBAGE in given else run(*given)
 
         return self.apply(strict, ring, [ring] * len(args), *args)
+
+    def hide(self, made: Scalar, decided: set[Unknown]) -> None:
+        """Remember what decided over tables that have become part of a formula."""
+        known = type(made) is tuple and not made[0]
+        if decided and made not in (GARBAGE, 0) and not known:
+            self.hidden[made] = decided
 
     def flat(self, scalar: Scalar, ring: Ring) -> Plain:
         """A table as a polynomial of truths: whether the integer is this or more."""
@@ -412,6 +435,14 @@ def unknowns(table: Cases) -> set[Unknown]:
         if type(value) is Cases:
             found |= unknowns(value)
     return found
+
+
+def starts_of(scalar: Scalar, unknown: Unknown) -> set[int]:
+    """Where a table changes with an integer, at whatever depth."""
+    if type(scalar) is not Cases:
+        return set()
+    own = {*scalar.starts} if scalar.unknown == unknown else set()
+    return own.union(*(starts_of(value, unknown) for value in scalar.values))
 
 
 def leaves_of(scalar: Scalar) -> Iterator[Plain]:

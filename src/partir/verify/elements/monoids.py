@@ -15,6 +15,7 @@ from partir.verify.elements.cases import (
     Scalar,
     Unknown,
     leaves_of,
+    starts_of,
     unknowns,
 )
 from partir.verify.elements.factors import FactorProducts
@@ -33,6 +34,7 @@ from partir.verify.elements.truths import TruthMonoids
 from partir.verify.elements.widening import WidenedIntegers
 from partir.verify.monoids import OF_TRUTHS, WITHOUT_INFINITY
 
+_QUICK = 8  # so many cases are no more work than one that is computed with
 _FAR = {"max": "-inf", "min": "inf"}
 _POSITIVE = {"f8E8M0FNU": Fraction(2) ** 127}  # the largest; its inverse is the least
 
@@ -52,7 +54,6 @@ class Monoids:
         self.truths = TruthMonoids(algebra)
         far = [numbers.special[name] for name in ("inf", "-inf", "nan")]
         self._infinite = {one: (one, 0) for one in far}
-        self._hidden: dict[Scalar, set[Unknown]] = {}  # whose tables sums are not
         self._rows: dict[Any, tuple[tuple[Plain, ...], ...]] = {}
         self._reduced: dict[Any, tuple[Scalar, ...]] = {}  # what rows make
         self._tables: dict[Any, tuple[Scalar, ...]] = {}  # what sets are made of
@@ -124,13 +125,16 @@ class Monoids:
             if not members:
                 return self.numbers.special["-0.0"]
             if all(type(m) is int for m in members) and not any(
-                m in self._hidden for m in members
+                m in self.algebra.hidden for m in members
             ):
                 return self._plain_sum(dtype, members)
         sets = {frozenset(unknowns(m)) for m in members if type(m) is Cases}
         seen = set[Unknown]().union(*sets)
-        hidden = {u for m in members for u in self._hidden.get(m, ())}
+        hidden = {u for m in members for u in self.algebra.hidden.get(m, ())}
         flattens = bool(sets) and (seen not in sets or not hidden <= seen)
+        apart = self._apart(dtype, ring, members) if len(sets) > 1 else None
+        if apart is not None:
+            return apart
         if flattens:
             members = [
                 self.algebra.flat(self._unsigned(m, ring), ring) for m in members
@@ -142,8 +146,46 @@ class Monoids:
             run = partial(self._complex_sum, part_of(dtype))
         made = reduce(partial(self.algebra.linear, run, ring), members)
         if flattens or hidden:
-            self._hidden[made] = seen | hidden
+            self.algebra.hide(made, seen | hidden)
         return made
+
+    def _apart(
+        self, dtype: str, ring: Ring, members: Sequence[Scalar]
+    ) -> Scalar | None:
+        """Case by case of an integer, if all but one are zero in each case.
+
+        So are look-ups in tiles, each on its device.
+        """
+        tables = [member for member in members if type(member) is Cases]
+        common = set[Unknown].intersection(*map(unknowns, tables))
+        size = sum(table.size for table in tables) // _QUICK
+        for unknown in sorted(common, key=self.algebra.order):
+            starts = sorted({n for table in tables for n in starts_of(table, unknown)})
+            if len(starts) * size > self.algebra.left >> 4:
+                continue
+            self.algebra.work(size)
+            found = self._apart_by(unknown, starts, (dtype, ring), members)
+            if found is not None:
+                self.algebra.work(len(starts) * size)
+                return found
+        return None
+
+    def _apart_by(
+        self,
+        unknown: Unknown,
+        starts: Sequence[int],
+        of: tuple[str, Ring],
+        members: Sequence[Scalar],
+    ) -> Scalar | None:
+        algebra, (dtype, ring) = self.algebra, of
+        nothing = (ring.zero, self.numbers.special["-0.0"])
+        pieces = []
+        for start in starts:
+            here = [algebra.where(unknown, start, m, ring) for m in members]
+            if sum(one not in nothing for one in here) > 1:
+                return None
+            pieces.append(self._sum(dtype, ring, here))
+        return algebra.cases(unknown, starts, pieces, ring)
 
     def _complex_sum(self, dtype: str, x: Plain, y: Plain) -> Plain:
         return tuple(self._plain_sum(dtype, both) for both in zip(x, y, strict=True))

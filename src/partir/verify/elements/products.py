@@ -11,9 +11,9 @@ import numpy as np
 from partir.ir.attributes import fields, integer
 from partir.ir.core import Signature
 from partir.verify.elements.cases import GARBAGE, Scalar
-from partir.verify.elements.elementwise import Elementwise
+from partir.verify.elements.elementwise import Elementwise, Run
 from partir.verify.elements.moving import numbered, shown
-from partir.verify.elements.rings import Integers, Truths, ring_of
+from partir.verify.elements.rings import Integers, Plain, Truths, ring_of
 from partir.verify.equations.products import PRECISION, conv_numbers, is_mixed
 from partir.verify.layout import Unreadable
 from partir.verify.types import has_all_of
@@ -34,13 +34,16 @@ def product(
     how = 1 if isinstance(ring, Integers) else _precision(ops, signature)
     if how is None:
         return [GARBAGE] * math.prod(result.shape)
-    sides = [
-        list(map(ops.convert(type_.dtype, dtype), values))
-        for type_, values in zip(types, given, strict=True)
-    ]
+    if isinstance(ring, Integers) or _is_exact(signature):
+        sides = [
+            list(map(ops.convert(type_.dtype, dtype), values))
+            for type_, values in zip(types, given, strict=True)
+        ]
+        times = ops.times(dtype)
+    else:
+        sides, times = [*given], _narrowed(ops, signature)
     left, right = _pairs(signature)
-    total, times = ops.monoids.total, ops.times(dtype)
-    linear = ops.algebra.linear
+    total, linear = ops.monoids.total, ops.algebra.linear
     names = ("or", "and") if isinstance(ring, Truths) else ("sum", "product")
     made = []
     for places, others in zip(left, right, strict=True):
@@ -68,13 +71,40 @@ def said_of(signature: Signature) -> tuple[str, ...] | None:
 
 def _precision(ops: Elementwise, signature: Signature) -> int | None:
     """What tells a product of floats from one of other precision; None: not known."""
-    (result,), said = signature.results, said_of(signature)
+    said = said_of(signature)
     assert said is not None
     if is_mixed(signature.attrs):
         raise Unreadable("a product of operands in different precisions")
-    if not all(has_all_of(result.dtype, t.dtype) for t in signature.operands):
-        raise Unreadable("a product in a type that has less numbers than its operands")
     return ops.as_precise(said)
+
+
+def _is_exact(signature: Signature) -> bool:
+    """Whether a result's type has all numbers of the operands."""
+    (result,) = signature.results
+    return all(has_all_of(result.dtype, t.dtype) for t in signature.operands)
+
+
+def _narrowed(ops: Elementwise, signature: Signature) -> Run:
+    """Products in a type with fewer numbers: nobody says when factors are rounded.
+
+    Each is a function of its factors, of which only zeros of both are known to vanish:
+    a finite number may be infinite in that type.
+    """
+    (result,), types = signature.results, signature.operands
+    ring, rings = ring_of(result.dtype), [ring_of(type_.dtype) for type_ in types]
+    point, (one, other) = ops.algebra.point, (type_.dtype for type_ in types)
+    zeros = [{r.zero, ops.numbers.special["-0.0"]} for r in rings]
+
+    def plain(x: Plain, y: Plain) -> Plain:
+        if GARBAGE in (x, y):
+            return GARBAGE
+        if x in zeros[0] and y in zeros[1]:
+            return ring.zero
+        factors = sorted(((one, x), (other, y)))
+        made = ring.unknown(point, "narrowed", result.dtype, tuple(factors))
+        return ops.algebra.as_far(made, (x, y))
+
+    return lambda x, y: ops.algebra.apply(plain, ring, rings, x, y)
 
 
 @lru_cache(maxsize=256)
