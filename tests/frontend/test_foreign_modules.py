@@ -271,3 +271,13 @@ def test_numbers_beside_a_module_are_refused() -> None:
     } } #-}"""
     with pytest.raises(partir.PartitionError, match="keeps the numbers of a constant"):
         partir.load(text)
+
+
+def test_sparse_constants_are_refused() -> None:
+    """XLA does not read them, and the verifier has only numbers in a row."""
+    text = """func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %c = stablehlo.constant sparse<[[1]], [5.0]> : tensor<4xf32>
+      return %c : tensor<4xf32>
+    }"""
+    with pytest.raises(partir.PartitionError, match="a sparse constant"):
+        partir.load(text)

@@ -234,6 +234,10 @@ def _spelled(attr: Any) -> str:
             f"the module keeps the numbers of a constant apart, as {text}: write them "
             "into it as dense<…>, or pass them as an argument"
         )
+    if text.startswith("sparse<"):  # nor does XLA read it
+        raise PartitionError(
+            f"the module has a sparse constant, {text}: write it as dense<…>"
+        )
     return text
 
 

@@ -380,6 +380,22 @@ def test_windows_may_overlap_where_indices_are_unique(
     assert is_proved(Case(source, local, [(), ()])) is proved
 
 
+@pytest.mark.parametrize("promise", ["indices_are_sorted", "unique_indices"])
+def test_what_is_said_of_indices_is_said_in_their_type(promise: str) -> None:
+    """Negative ones are the largest without a sign: both are left out of a scatter."""
+    given = {"x": "8xf32", "i": "2x1xi8", "u": "2x1xf32"}
+    says = scattered("false", 1).replace(f"{promise} = false", f"{promise} = true")
+    source = [says.replace("2x1xi32", "2x1xi8"), twice("r", "s", "8xf32")]
+    for dtype, proved in (("i8", True), ("ui8", False)):
+        local = [
+            unary("j", "convert", "i", "2x1xi8", f"2x1x{dtype}"),
+            says.replace("%i", "%j").replace("2x1xi32", f"2x1x{dtype}"),
+            constant("k", "2.0", "8xf32"),
+            binary("r", "multiply", "s", "k", "8xf32"),
+        ]
+        assert is_proved(whole(given, "8xf32", source, local)) is proved
+
+
 def test_devices_do_not_choose_by_garbage() -> None:
     """Of a short tile's end: each may go another way, and wait for the others."""
     choose = f"""%all = "stablehlo.all_gather"(%b) {{

@@ -202,3 +202,28 @@ def test_the_least_of_truths_is_whether_all_hold() -> None:
     for op, proved in (("and", True), ("or", False)):
         local = [*first, either, binary("r", op, "t", "s", "4xi1")]
         assert is_proved(whole(given, "4xi1", [*first, clamp], local)) is proved
+
+
+def test_zero_times_what_is_finite_has_a_sign_but_among_others() -> None:
+    """A negative number makes it negative, and infinity by it; sums do not look."""
+    given = {"n": "4xi8", "x": F}
+    times = [
+        unary("y", "convert", "n", "4xi8", F),
+        constant("k", "0.0", F),
+        binary("z", "multiply", "y", "k"),
+    ]
+    zero = [constant("z", "0.0", F)]
+    divided = [ONE, binary("r", "divide", "one", "z")]
+    assert not is_proved(whole(given, F, [*times, *divided], [*zero, *divided]))
+    added = [binary("s", "add", "x", "z"), twice("r", "s")]
+    assert is_proved(whole(given, F, [*times, *added], [*zero, *added]))
+
+
+def test_sums_are_no_products_in_a_precision_that_others_ask_for() -> None:
+    """By one: on TPUs it rounds them to eight bits."""
+    first, zero = dot("p", "x", "x"), constant("z", "0.0", "f32")
+    added = f"%s = stablehlo.reduce(%x init: %z) applies stablehlo.add across \
+dimensions = [0] : (tensor<{F}>, tensor<f32>) -> tensor<f32>"
+    last = binary("r", "add", "s", "p", "f32")
+    local = [first, ONE, dot("s", "x", "one"), last]
+    assert not is_proved(whole({"x": F}, "f32", [first, zero, added, last], local))

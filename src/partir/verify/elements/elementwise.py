@@ -79,7 +79,7 @@ class Elementwise:
             raise Unreadable("a promise that the source does not make")
 
     def as_precise(self, said: tuple[str, ...]) -> int | None:
-        """A factor for products that are so precise: one if the source's all are.
+        """A factor for products that are so precise: it tells them from other sums.
 
         Devices' are as precise as those of the source that they are compared with. None
         if the source asks for none: a collective may carry products along that a result
@@ -89,8 +89,7 @@ class Elementwise:
             self.precise |= {said}
         elif said not in self.precise:
             return None
-        several = len(self.precise) > 1
-        return self.algebra.point.unknown("precision", said) if several else 1
+        return self.algebra.point.unknown("precision", said)
 
     def tagged(self, by: int) -> Callable[[Plain], Plain]:
         """Formulas by a factor that tells them from others."""

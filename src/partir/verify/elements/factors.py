@@ -42,12 +42,26 @@ class FactorProducts:
                 known = self.numbers.product(x, y, dtype)
                 if known is not None:
                     return known
-            made = mul(x, y)
+            made = self._finite(ring, x, y)
             if isinstance(ring, Floats):
                 self.bounds.note(made, dtype, math.prod(bounds))  # type: ignore[arg-type]
             return made
 
         return run
+
+    def _finite(self, ring: Ring, x: Plain, y: Plain) -> Plain:
+        """Of two finite numbers; zero has a sign, which only sums do not look at."""
+        mul, unsigned = self.mul(ring), self.algebra.unsigned
+        if not isinstance(ring, Floats):
+            return mul(x, y)
+        if 0 in (self.numbers.number(x), self.numbers.number(y)):
+            made = ring.unknown(self.algebra.point, "zero", *sorted((x, y)))
+            unsigned[made] = 0
+            return made
+        made = mul(x, y)
+        if x in unsigned or y in unsigned:
+            unsigned[made] = mul(unsigned.get(x, x), unsigned.get(y, y))
+        return made
 
     def _by(self, dtype: str, ring: Ring, by: Plain, x: Plain) -> Plain:
         """A number that may be infinite, by one that is not: linear in the former."""

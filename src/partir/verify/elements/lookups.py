@@ -224,7 +224,8 @@ def _believed(
     numbers = where.numbers
     batches = (numbers.batches, where.shape) if numbers.batches else ()
     for name in names:
-        ops.believe(repr((name, numbers.places, windows, batches)), rows)
+        kind = (name, where.type.dtype, numbers.places, windows, batches)
+        ops.believe(repr(kind), rows)
 
 
 def gather(

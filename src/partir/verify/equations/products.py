@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Hashable, Mapping, Sequence
 
 from partir.ir.attributes import fields, integer
 from partir.ir.core import Signature
@@ -17,7 +18,11 @@ _MIXED = "product of operands in different precisions"  # neither linear nor com
 def is_mixed(attrs: Mapping[str, str]) -> bool:
     """Whether a product asks for another precision of one operand than of the other."""
     said = attrs.get(PRECISION, "").strip("[]").split(",")
-    return len({one.strip() for one in said}) > 1
+    left, right = (
+        re.findall(rf"{side}_(\w+) = (\w+)", attrs.get("algorithm", ""))
+        for side in ("lhs", "rhs")
+    )
+    return len({one.strip() for one in said}) > 1 or left != right
 
 
 def _product(
@@ -95,7 +100,7 @@ def _convolution(signature: Signature) -> Equation:
     if not plain:
         special += ["b", "f", "o", "i"]
         out = [f"new {label}" if isinstance(label, str) else label for label in out]
-    key = rest(_said(attrs), "dimension_numbers")
+    key = (rest(_said(attrs), "dimension_numbers"), _in_order(order, plain))
     operands, results = (tuple(x), tuple(y)), (tuple(out),)
     return Equation(signature.kind, operands, results, key, tuple(special))
 
@@ -107,6 +112,12 @@ def _said(attrs: Mapping[str, str]) -> dict[str, str]:
         for name, text in attrs.items()
         if not (name == "window_reversal" and "true" not in text)
     }
+
+
+def _in_order(order: Sequence[Sequence[str]], plain: bool) -> Hashable:
+    """Which window runs along which special dimension, and what new ones are."""
+    x, y, out = ([n for n in names if n.isdigit()] for names in order)
+    return tuple(x), tuple(y), tuple(out if plain else order[2])
 
 
 def conv_numbers(text: str) -> list[list[str]]:
