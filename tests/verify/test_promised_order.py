@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 import partir
-from tests.verify.modules import Case, constant, function, is_proved
+from tests.verify.modules import WHOLE, Case, constant, function, is_proved
 from tests.verify.test_right_and_wrong import shape
 from tests.verify.test_wrong_lookups import INDEX, gather, looked_up, scattered
 
@@ -110,3 +110,26 @@ def test_one_of_several_columns_leaves_the_others_in_no_order() -> None:
     wrong = text.replace("indices_are_sorted = false", "indices_are_sorted = true")
     assert wrong != text
     assert not p.proof(wrong).proved
+
+
+@pytest.mark.parametrize(
+    ("places", "proved"),
+    [("[[-3], [-1], [2]]", True), ("[[-1], [-3], [2]]", False)],
+)
+def test_indices_before_the_first_row_have_an_order(places: str, proved: bool) -> None:
+    """All of them read the first row."""
+
+    def looked_up(said: str) -> str:
+        return function(
+            {"x": "8xf32"},
+            "3xf32",
+            constant("i", places, "3x1xi32"),
+            f"""%r = "stablehlo.gather"(%x, %i) {{
+            dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0],
+              start_index_map = [0], index_vector_dim = 1>,
+            slice_sizes = array<i64: 1>, indices_are_sorted = {said}}}
+            : (tensor<8xf32>, tensor<3x1xi32>) -> tensor<3xf32>""",
+        )
+
+    case = Case(looked_up("false"), looked_up("true"), [WHOLE])
+    assert is_proved(case) is proved

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.verify.modules import (
@@ -174,3 +176,47 @@ WRONG = {
 @pytest.mark.parametrize("name", [*RIGHT, *WRONG])
 def test_only_what_is_right_is_proved(name: str) -> None:
     assert is_proved({**RIGHT, **WRONG}[name]) is (name in RIGHT)
+
+
+def without_sign(case: Case) -> Case:
+    """The same with indices that have no sign."""
+    texts = (re.sub("(?<!u)i32", "ui32", text) for text in (case.source, case.local))
+    return Case(*texts, *case[2:])
+
+
+@pytest.mark.usefixtures("x64")
+def test_an_index_without_a_sign_may_be_its_own_negative() -> None:
+    """That in the middle of all is, far from where they wrap round; and zero."""
+    negative = binary("back", "subtract", "zero", "i")
+    other = compare("other", "NE", "back", "i", INDEX)
+    is_zero = compare("none", "EQ", "i", "zero", INDEX)
+    either = "%either = stablehlo.or %other, %none : tensor<3x1xi1>"
+    both = "%but = stablehlo.and %inside, %either : tensor<3x1xi1>"
+    mask = "\n  ".join((negative, other, is_zero, either, both))
+    assert is_proved(without_sign(looked_up()))
+    assert not is_proved(without_sign(looked_up(mask=mask, where="but")))
+
+
+def test_sums_do_not_move_into_a_scatter_of_a_narrower_type() -> None:
+    """There they wrap round; XLA reads no such scatter, but it has a meaning."""
+    given = {"i": "2x1xi32"}
+
+    def summed(rows: int) -> list[str]:
+        types = f"(tensor<{rows}x2xi8>, tensor<i8>) -> tensor<2xi8>"
+        added = "applies stablehlo.add across dimensions = [0]"
+        return [
+            constant("o", 0, "i8"),
+            constant("z", 0, "4xi8"),
+            f"%u = stablehlo.reduce(%x init: %o) {added} : {types}",
+            f"""%s = "stablehlo.scatter"(%z, %i, %u) {reducer("add", "i32")} {{
+            scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0],
+              scatter_dims_to_operand_dims = [0], index_vector_dim = 1>,
+            indices_are_sorted = false, unique_indices = false}}
+            : (tensor<4xi8>, tensor<2x1xi32>, tensor<2xi8>) -> tensor<4xi32>""",
+        ]
+
+    last = "%r = stablehlo.optimization_barrier %s : tensor<4xi32>"
+    source = function({"x": "4x2xi8", **given}, "4xi32", *summed(4), last)
+    whole = all_reduce("r", "s", "add", "4xi32")
+    local = function({"x": "2x2xi8", **given}, "4xi32", *summed(2), whole)
+    assert not is_proved(Case(source, local, [(("B",),), ()]))

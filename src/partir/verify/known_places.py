@@ -21,6 +21,8 @@ from partir.verify.machine import Machine
 from partir.verify.rows import GARBAGE, Rows
 from partir.verify.spread import shape_of
 
+_UNKNOWN = np.iinfo(np.int64).min  # no index that is in order with others
+
 
 class RowLookup(NamedTuple):
     """A look-up of whole rows along one dimension."""
@@ -64,20 +66,20 @@ def known_lookup(machine: Machine, op: Op, views: Sequence[View]) -> View:
     size = shape_of(value.layout)[axes + how.dim]
     wide = [*places.shape[:axes], *(1 for _ in range(count))]
     wide[axes + how.dim] = width
-    at = np.where(places == GARBAGE, GARBAGE, np.clip(places, 0, size - 1))
+    at = np.where(places == _UNKNOWN, GARBAGE, np.clip(places, 0, size - 1))
     made = moved(machine, value, how.dim, at.reshape(wide), width)
     return _arranged(made, how, places.shape[axes:], op.signature.results[0].shape)
 
 
 def _places(machine: Machine, index: View, vector: int | None) -> Rows:
-    """The index at every place of every device; `GARBAGE` where it is not known."""
+    """The index at every place of every device; `_UNKNOWN` where it is not known."""
     found = shown_numbers(machine.classes, index)
     if found is None:
         raise Unreadable("a look-up at places that are not known")
     values, known = found
     if values.dtype == np.uint64:
         values = np.minimum(values, np.uint64(np.iinfo(np.int64).max))
-    rows = np.where(known, np.maximum(values.astype(np.int64), 0), GARBAGE)
+    rows = np.where(known, values.astype(np.int64), _UNKNOWN)
     rows = np.broadcast_to(rows, shape_of(index.layout))
     return rows if vector is None else rows.take(0, len(machine.sizes) + vector)
 
@@ -85,7 +87,7 @@ def _places(machine: Machine, index: View, vector: int | None) -> Rows:
 def _check_order(places: Rows, axes: int) -> None:
     """Places that are said to be in order are."""
     for row in places.reshape(math.prod(places.shape[:axes]), -1):
-        if (row == GARBAGE).any() or (np.diff(row) < 0).any():
+        if (row == _UNKNOWN).any() or (row[1:] < row[:-1]).any():
             raise Unreadable("a look-up at places that are not in order")
 
 

@@ -108,8 +108,8 @@ def domain(
     """Indices such that what is made of all of them is known by these.
 
     Every index of a dimension of `count` rows; all that something is compared with, or
-    `size`; and as many at the ends of the type, where they wrap round. From there to
-    the ends, and elsewhere between, all comparisons come out alike.
+    `size`; as many at the ends of the type, where they wrap round, and in its middle,
+    where an index is its own negative. Elsewhere between, comparisons come out alike.
     """
     edge = count
     for view in made:
@@ -124,9 +124,9 @@ def domain(
     ends = np.iinfo(dtype)
     if ends.max - ends.min <= 4 * width:
         return np.arange(ends.min, ends.max + 1)
-    far = np.arange(width)
-    near = far if ends.min == 0 else np.arange(-width, width)
-    return np.concatenate([int(ends.min) + far, near, int(ends.max) - far])
+    far, near = np.arange(width), np.arange(-width, width)
+    middle = (int(ends.min) + int(ends.max) + 1) // 2  # where x is -x, as at an end
+    return np.concatenate([int(ends.min) + far, middle + near, int(ends.max) - far])
 
 
 def masked_lookup(machine: Machine, views: tuple[View, ...], read: int) -> View:

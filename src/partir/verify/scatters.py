@@ -40,6 +40,10 @@ from partir.verify.written import written_window
 @handler("scatter")
 def _scatter(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]:
     """What is scattered, by a monoid: into its identity, and what was there besides."""
+    values = (*op.signature.operands, *op.signature.results)
+    types = {one.dtype for n, one in enumerate(values) if n != len(op.results)}
+    if len(op.results) == 1 and len(types) > 1:
+        raise Unreadable("a scatter that gives another type than it is given")
     monoid = monoid_of(op.signature.lambdas[0]) if len(views) == 3 else None
     (type_, *_) = op.signature.results
     literal = None if monoid is None else identity(monoid, type_.dtype)
