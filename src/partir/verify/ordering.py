@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from partir.ir.core import Op
 from partir.verify.classes import Classes
+from partir.verify.equations.elementwise import COMMUTING
 from partir.verify.layout import DigitLayout, View
 from partir.verify.machine import Machine, handler
 from partir.verify.rows import FIRST_FILLED, RowTable
@@ -39,11 +40,15 @@ def _operands(classes: Classes, node: int, kind: str) -> tuple[Ref, ...] | None:
 
 
 def _with_number(classes: Classes, node: int, kind: str, number: int) -> int | None:
-    """The other operand of an op one of whose operands is this number."""
+    """The other operand of an op one of whose operands is this number.
+
+    That is the second one, unless they come in no order.
+    """
     refs = _operands(classes, node, kind)
     if refs is None or len(refs) != 2:
         return None
-    for one, other in (refs, refs[::-1]):
+    ways = (refs, refs[::-1]) if f"stablehlo.{kind}" in COMMUTING else (refs,)
+    for one, other in ways:
         if _number(classes, other) == number:
             return one.node
     return None
