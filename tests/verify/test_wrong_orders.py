@@ -8,15 +8,15 @@ from tests.verify.modules import Case, all_reduce, constant, function, is_proved
 
 pytestmark = pytest.mark.quick
 
-I, F = "1xi32", "1xf32"
+S, F = "1xi32", "1xf32"
 
 
 def turned(name: str, operand: str, shift: str) -> list[str]:
     """`%name`, the integer with its bits turned round if it is negative."""
     return [
-        f"%{name}s = stablehlo.shift_right_arithmetic {shift} : tensor<{I}>",
-        f"%{name}m = stablehlo.and %{name}s, %rest : tensor<{I}>",
-        f"%{name} = stablehlo.xor %{operand}, %{name}m : tensor<{I}>",
+        f"%{name}s = stablehlo.shift_right_arithmetic {shift} : tensor<{S}>",
+        f"%{name}m = stablehlo.and %{name}s, %rest : tensor<{S}>",
+        f"%{name} = stablehlo.xor %{operand}, %{name}m : tensor<{S}>",
     ]
 
 
@@ -34,16 +34,16 @@ def test_what_is_shifted_is_not_by_how_much(
     local = function(
         {"x": F},
         "f32",
-        constant("w", 31, I),
-        constant("rest", 2**31 - 1, I),
-        unary("b", "bitcast_convert", "x", F, I),
+        constant("w", 31, S),
+        constant("rest", 2**31 - 1, S),
+        unary("b", "bitcast_convert", "x", F, S),
         *turned("t", "b", there),
         f"%nan = stablehlo.compare NE, %x, %x : (tensor<{F}>, tensor<{F}>)"
         " -> tensor<1xi1>",
-        f"%o = stablehlo.select %nan, %rest, %t : tensor<1xi1>, tensor<{I}>",
-        all_reduce("q", "o", "maximum", I),
+        f"%o = stablehlo.select %nan, %rest, %t : tensor<1xi1>, tensor<{S}>",
+        all_reduce("q", "o", "maximum", S),
         *turned("u", "q", back),
-        unary("f", "bitcast_convert", "u", I, F),
+        unary("f", "bitcast_convert", "u", S, F),
         unary("r", "reshape", "f", F, "f32"),
     )
     source = function(
