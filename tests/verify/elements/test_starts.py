@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 import partir
@@ -71,16 +73,23 @@ FIRST_IF_NOT_LESS = [
     "%o = stablehlo.or %p, %q : tensor<i1>",
     chosen("made", "o", "a", "b", "f32"),
 ]
+FIRST_OF_EIGHT_BITS = [line.replace("f32", "f8E4M3FN") for line in FIRST_IF_NOT_LESS]
 LAST_BUT_FOR_A_NUMBER = [
     "%number = stablehlo.constant dense<1234.0> : tensor<f32>",
     compared("p", "EQ", "b", "number", "f32"),
     chosen("made", "p", "a", "b", "f32"),
+]
+LAST_OF_EIGHT_BITS = [
+    line.replace("f32", "f8E4M3FN").replace("1234.0", "-416.0")
+    for line in LAST_BUT_FOR_A_NUMBER
 ]
 STARTS = {
     "that counts beside large numbers": (LARGE_ONES_ADD_UP, "i32", "7", False),
     "that counts behind functions": (LOG_OF_SUM, "f32", "0.0", False),
     "that is the least": (FIRST_IF_NOT_LESS, "f32", "0xFF800000", True),
     "that counts again and again the same": (FIRST_IF_NOT_LESS, "f32", "3.5", True),
+    "that nothing is less than": (FIRST_OF_EIGHT_BITS, "f8E4M3FN", "-448.0", True),
+    "that counts and is least": (LAST_OF_EIGHT_BITS, "f8E4M3FN", "-448.0", False),
     "that is left out": (LAST_BUT_FOR_A_NUMBER, "f32", "1234.0", True),
     "that replaces what came before": (LAST_BUT_FOR_A_NUMBER, "f32", "1235.0", False),
 }
@@ -104,10 +113,13 @@ def test_numbers_of_all_orders() -> None:
     def rounded(number: float) -> float:
         return new_ops().numbers.rounded(number, "f8E4M3FN")
 
-    assert _floats(rounded, [-float("inf")], 2) == [-float("inf"), 0.0, 1.0]
-    assert _floats(rounded, [1.0, 2.0], 1) == [0.0, 1.0, 1.5, 2.0, 4.0]
-    assert _floats(rounded, [1.0, 1.125], 1) is None  # there is none between
-    assert _floats(rounded, [448.0], 1) is None
+    inf, end = math.inf, 448.0
+    assert _floats(rounded, [-inf], 2, inf) == [-inf, 0.0, 1.0]
+    assert _floats(rounded, [1.0, 2.0], 1, inf) == [0.0, 1.0, 1.5, 2.0, 4.0]
+    assert _floats(rounded, [1.0, 1.125], 1, inf) is None  # there is none between
+    assert _floats(rounded, [448.0], 1, inf) is None
+    assert _floats(rounded, [-448.0], 1, end) == [-448.0, 0.0]
+    assert _floats(rounded, [416.0, 448.0], 1, end) is None
 
 
 def test_what_can_not_be_read_counts() -> None:

@@ -19,6 +19,7 @@ from partir.verify.elements.cases import FALSE, GARBAGE, TRUE, Cases, Scalar
 from partir.verify.elements.constants import constant
 from partir.verify.elements.elementwise import Elementwise
 from partir.verify.elements.rings import Floats, Integers, Plain, Ring, Truths, ring_of
+from partir.verify.monoids import WITHOUT_INFINITY
 
 Row = tuple[Scalar, ...]
 Reducer = Callable[[Row, Row], Row]
@@ -146,7 +147,7 @@ class Start:
         if not isinstance(ring, Floats):
             return None
         rounded = partial(self.ops.numbers.rounded, dtype=dtype)
-        found = _floats(rounded, spelled, count)
+        found = _floats(rounded, spelled, count, WITHOUT_INFINITY.get(dtype, math.inf))
         formula = self.ops.numbers.formula
         return None if found is None else [formula(n) for n in (*found, math.nan)]
 
@@ -181,27 +182,24 @@ def _integers(ring: Integers, known: Iterable[int], count: int) -> list[int]:
 
 
 def _floats(
-    rounded: Callable[[float], float], known: Iterable[Any], count: int
+    rounded: Callable[[float], float], known: Iterable[Any], count: int, end: float
 ) -> list[float] | None:
-    """The same; None if a type may have others than those that are found."""
+    """The same, up to the largest; None if a type may have others than are found."""
     edges = sorted({float(n) for n in known if not math.isnan(n)})
     found = set(edges)
     for first, last in itertools.pairwise((None, *edges, None)):
-        more = [*map(rounded, itertools.islice(_between(first, last), count))]
+        low, high = -end if first is None else first, end if last is None else last
+        more = [*map(rounded, itertools.islice(_between(low, high), count))]
         if len({*more, *edges}) < len(more) + len(edges):
             return None
-        low = -math.inf if first is None else first
-        high = math.inf if last is None else last
         if not all(low <= number <= high for number in more):
             return None
         found.update(more)
     return sorted(found)
 
 
-def _between(first: float | None, last: float | None) -> Iterator[float]:
+def _between(low: float, high: float) -> Iterator[float]:
     """Numbers behind one and before another, if there are."""
-    low = -math.inf if first is None else first
-    high = math.inf if last is None else last
     if low == high:  # nothing is beyond an infinity
         return
     if math.isinf(low) and math.isinf(high):
