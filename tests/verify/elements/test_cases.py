@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from partir.verify.elements.alone import new_ops
-from partir.verify.elements.cases import GARBAGE, Algebra, Cases, Unknown
+from partir.verify.elements.cases import (
+    FALSE,
+    GARBAGE,
+    TRUE,
+    Algebra,
+    Cases,
+    Unknown,
+)
 from partir.verify.elements.monoids import Monoids
 from partir.verify.elements.rings import Integers, Ring, Truths, ring_of
 
@@ -176,3 +183,51 @@ def test_truths_that_are_looked_up_in_tiles() -> None:
     assert joined(tile(0, 5), tile(6, 12)) != whole
     assert joined(tile(0, 6), tile(6, 12, 1)) != whole
     assert joined(tile(0, 7), tile(6, 12, 1)) != whole
+
+
+def test_what_is_not_chosen_is_not_looked_into() -> None:
+    """Of rows by one integer, those that another one chooses."""
+    ops = new_ops()
+    row, place, *_ = unknowns(ops.algebra)
+    for one in (row, place):
+        ops.algebra.order(one)
+    truths = [ops.algebra.truth("argument", number) for number in range(8)]
+    for truth in truths:
+        ops.algebra.order(truth.unknown)
+    both = [ops.monoids.total("and", "i1", Truths(), truths[n : n + 4]) for n in (0, 4)]
+    x = ops.algebra.cases(row, (0, 1), both, Truths())
+    which = ops.algebra.cases(place, (0, 2), (TRUE, FALSE), Truths())
+    left = ops.algebra.left
+    made = ops.select("i1")(which, x, FALSE)
+    assert left - ops.algebra.left < 10
+    for number, held in enumerate(both):
+        want = ops.algebra.cases(place, (0, 2), (held, FALSE), Truths())
+        assert made.at(number) == want
+    assert made.at(0) != made.at(1)
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_sums_of_tables_that_are_mostly_zero(seed: int) -> None:
+    """At all integers for which a table says a number, it is that of the sum."""
+    rng, ops = random.Random(seed), new_ops()
+    over = unknowns(ops.algebra)
+    for one in rng.sample(over, 3):
+        ops.algebra.order(one)
+    over.sort(key=ops.algebra.order)
+    last = over[-1]
+    tiles = rng.sample(range(1 << BITS), 3)
+    members = []
+    for tile in tiles:
+        value = drawn(ops.algebra, rng, over[:2], NUMBERS)
+        hits = [TRUE if n == tile else FALSE for n in range(1 << BITS)]
+        hit = ops.algebra.cases(last, range(1 << BITS), hits, Truths())
+        members.append(ops.select("i32")(hit, value, (0, 0)))
+    made = ops.monoids.total("sum", "i32", RING, members)
+    for where in everywhere(over):
+        known = [at(member, where) for member in members]
+        found = at(made, where)
+        if not found[0]:
+            assert found == (0, sum(number for _, number in known))
+    wrong = ops.monoids.total("sum", "i32", RING, [*members[:2], members[0]])
+    if members[0] != members[2]:
+        assert ops.algebra.flat(wrong, RING) != ops.algebra.flat(made, RING)

@@ -17,7 +17,7 @@ from partir.verify.layout import Unreadable
 
 _MOST = 2000  # cases of one formula
 _TURNED = 256  # cases of one that is turned inside out
-WORK = 1 << 18  # cases that are looked at in one attempt
+WORK = 3 << 17  # cases that are looked at in one attempt
 _SHORT = 32  # so many integers or less are looked at one by one
 Unknown = tuple[int, int]  # an integer: what it is at the random point, and its bits
 Scalar = Any  # a plain formula, `Cases`, or `GARBAGE`
@@ -289,17 +289,25 @@ class Algebra:
         """
         if which in _KNOWN:
             return x if which == TRUE else y
-        tables = [one for one in (which, x, y) if type(one) is Cases]
-        if type(which) is not Cases or which.unknown != self._first(tables):
+        others = [one for one in (x, y) if type(one) is Cases]
+        if type(which) is not Cases:
             return self.apply(run, ring, (Truths(), ring, ring), which, x, y)
-        unknown, others = which.unknown, tables[1:]
+        unknown = self._first([which, *others])
+        own = which.unknown == unknown
+        if not own and _product_of_sizes([which, *others]) > _MOST:
+            return self.apply(run, ring, (Truths(), ring, ring), which, x, y)
         split = [one for one in others if one.unknown == unknown]
-        more = {n for one in split for n in one.starts if which.at(n) not in _KNOWN}
-        starts = sorted({*which.starts, *more})
+        more = {
+            n
+            for one in split
+            for n in one.starts
+            if not own or which.at(n) not in _KNOWN
+        }
+        starts = sorted({*which.starts, *more} if own else more)
         self.work(len(starts))
         values = []
         for start, end in zip(starts, (*starts[1:], 1 << unknown[1]), strict=True):
-            held, both = which.at(start), [x, y]
+            held, both = which.at(start) if own else which, [x, y]
             if held not in _KNOWN:
                 both = [
                     one.at(start)
