@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 
 from partir.ir.core import Op, Region
 from partir.verify.elements.cases import FALSE, GARBAGE, TRUE, Cases, Scalar
@@ -16,8 +17,25 @@ _MOST_STEPS = 1 << 10  # of a loop
 _MOST_ENDS = 16  # steps at which it may end
 
 
+@contextmanager
+def _only_if(state: Lockstep, *decided: Hashable) -> Iterator[None]:
+    """Ops are run of which nobody knows whether they are: something decides."""
+    kept = state.ops.only_if
+    state.ops.only_if = (*kept, *decided)
+    try:
+        yield
+    finally:
+        state.ops.only_if = kept
+
+
 @together("while")
 def _while(state: Lockstep, op: Op) -> list[OnDevices]:
+    """A loop, which may end before all of its steps that are run here."""
+    with _only_if(state):
+        return _steps(state, op)
+
+
+def _steps(state: Lockstep, op: Op) -> list[OnDevices]:
     """Step by step, as long as all devices go on; if that is not known, as if so.
 
     Where a loop may end, its values there are kept, and chosen afterwards.
@@ -33,6 +51,7 @@ def _while(state: Lockstep, op: Op) -> list[OnDevices]:
             return _chosen_end(state, op, held, ends)
         if goes_on != TRUE:
             ends.append((goes_on, held))
+            state.ops.only_if += (goes_on,)
         if len(ends) > _MOST_ENDS:
             raise TooLarge("a loop that may end at too many steps")
         state.env.update(zip(body.arguments, held, strict=True))
@@ -118,8 +137,9 @@ def _each(state: Lockstep, op: Op, branches: Sequence[Region]) -> list[OnDevices
     if garbage or any(one != which[0] for one in which[1:]):
         raise Unreadable("devices that do not go the same way")
     made = []
-    for branch in branches:
-        state.run(branch)
+    for number_, branch in enumerate(branches):
+        with _only_if(state, which[0][0], number_):
+            state.run(branch)
         made.append(state.held(branch.results))
     dtype, ops = state.program.types[op.operands[0]].dtype, state.ops
     compare = _equal_to(ops, dtype)

@@ -63,19 +63,23 @@ class Elementwise:
         )
         self.others: dict[str, OnRows] = {}  # by what they remember of others
         self._known: dict[Any, Run] = {}
-        self._said: list[tuple[str, tuple[Any, ...]]] = []
+        self._said: list[tuple[str, tuple[Any, ...], tuple[Any, ...]]] = []
         self.precise: frozenset[tuple[str, ...]] = frozenset()  # as the source asks
         self.hits: dict[Any, Scalar] = {}  # whether windows start at a place
         self.in_vain: dict[Any, list[int]] = {}  # rows in any order, by their reducer
         self.of_source = True  # what is said of values is believed, and kept in mind
+        self.only_if: tuple[Any, ...] = ()  # what decides whether that is run
 
     def believe(self, name: str, rows: Sequence[Any]) -> None:
         """Hear what is said of rows; devices may say it of some that the source has."""
         if len(rows) < 2:
             return
         if self.of_source:
-            self._said.append((name, tuple(rows)))
-        elif not any(n == name and _is_among(rows, said) for n, said in self._said):
+            self._said.append((name, self.only_if, tuple(rows)))
+        elif not any(
+            n == name and self.only_if[: len(when)] == when and _is_among(rows, said)
+            for n, when, said in self._said
+        ):
             raise Unreadable("a promise that the source does not make")
 
     def as_precise(self, said: tuple[str, ...]) -> int | None:
