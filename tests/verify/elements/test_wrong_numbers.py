@@ -227,3 +227,45 @@ dimensions = [0] : (tensor<{F}>, tensor<f32>) -> tensor<f32>"
     last = binary("r", "add", "s", "p", "f32")
     local = [first, ONE, dot("s", "x", "one"), last]
     assert not is_proved(whole({"x": F}, "f32", [first, zero, added, last], local))
+
+
+NONE = constant("c", "0x7FC00000", "1xf32")
+TURNED = {
+    "negated": [NONE, unary("n", "negate", "c", "1xf32", "1xf32")],
+    "there and back": [
+        constant("c", "0xFFC00000", "1xf32"),
+        unary("d", "convert", "c", "1xf32", "1xf64"),
+        unary("n", "convert", "d", "1xf64", "1xf32"),
+    ],
+    "of infinities": [
+        constant("c", "0x7F800000", "1xf32"),
+        constant("d", "0xFF800000", "1xf32"),
+        binary("n", "add", "c", "d", "1xf32"),
+    ],
+    "times minus one": [
+        NONE,
+        constant("d", "-1.0", "1xf32"),
+        binary("n", "multiply", "c", "d", "1xf32"),
+    ],
+}
+
+
+@pytest.mark.parametrize("lines", TURNED.values(), ids=TURNED)
+def test_what_is_no_number_has_a_sign(lines: list[str]) -> None:
+    """By which it is before all numbers, or behind them, in their order."""
+
+    def largest(first: list[str], *last: str) -> list[str]:
+        types = "(tensor<1xf32>, tensor<4xf32>) -> tensor<5xf32>"
+        return [
+            *first,
+            f"%row = stablehlo.concatenate %n, %x, dim = 0 : {types}",
+            "%v:2 = chlo.top_k(%row, k = 2)"
+            " : tensor<5xf32> -> (tensor<2xf32>, tensor<2xi32>)",
+            *last,
+        ]
+
+    plain = [NONE, "%n = stablehlo.optimization_barrier %c : tensor<1xf32>"]
+    source = largest(plain, binary("r", "add", "v#1", "v#1", "2xi32"))
+    two = [constant("k", 2, "2xi32"), binary("r", "multiply", "v#1", "k", "2xi32")]
+    assert is_proved(whole({"x": F}, "2xi32", source, largest(plain, *two)))
+    assert not is_proved(whole({"x": F}, "2xi32", source, largest(lines, *two)))

@@ -152,6 +152,8 @@ class Converting:
             again = self._narrower.get((after, before, x))
             if again is not None:  # there and back
                 return again
+            if numbers.is_none(x) and x != numbers.special["nan"]:
+                return numbers.another("to float", before, after, x)
             if known is not None:
                 return numbers.formula(numbers.rounded(known, after))
             made = point.unknown("to float", before, after, x)

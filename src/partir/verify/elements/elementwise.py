@@ -224,7 +224,13 @@ class Elementwise:
         if name == "negate":
             return lambda x: linear(negative, ring, x)
         add = self.monoids.total
-        return lambda x, y: add("sum", dtype, ring, (x, linear(negative, ring, y)))
+
+        def subtracted(x: Plain) -> Plain:  # what is no number may keep its sign
+            if isinstance(ring, Floats) and self.numbers.is_none(x):
+                return self.numbers.another("subtracted", x)
+            return negative(x)
+
+        return lambda x, y: add("sum", dtype, ring, (x, linear(subtracted, ring, y)))
 
     def _extreme(self, monoid: str, dtype: str, ring: Integers) -> Run:
         """Of a known integer and another: one or the other, case by case."""

@@ -87,9 +87,11 @@ class FactorProducts:
     def negative(self, x: int, dtype: str = "") -> int:
         """The negative of a float: added to it, it is zero only if known."""
         number = self.numbers.number(x)
+        if self.numbers.is_none(x):
+            return self.numbers.another("negative", x)
         if dtype and x == 0:
             return self.numbers.special["-0.0"]
-        if isinstance(number, float):  # none, or zero with a sign
+        if isinstance(number, float):  # infinite, or zero with a sign
             return self.numbers.formula(-number)
         if x in self.algebra.far:
             return self._far("negative", dtype, x)
@@ -166,13 +168,10 @@ class FactorProducts:
             return self._parts
         if not isinstance(ring, Floats):
             return ring.mul
-        special = self.numbers.special
-        nan, zero = special["nan"], special["-0.0"]
+        zero = self.numbers.special["-0.0"]
 
         def run(x: int, y: int) -> int:
             if x in self.algebra.far or y in self.algebra.far:
-                if nan in (x, y):
-                    return nan
                 return self._far("product with an infinity", *sorted((x, y)))
             if zero in (x, y):
                 return 0

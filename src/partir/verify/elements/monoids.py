@@ -221,9 +221,11 @@ class Monoids:
                 self.bounds.note(made, dtype, sum(bounds))
             self.algebra.as_far(made, members)
             return made
-        special = self.numbers.special
-        if len(found) > 1 or special["nan"] in found:
-            return special["nan"]
+        nan = self.numbers.special["nan"]
+        if len(found - {nan}) > 1:
+            return self.numbers.another("sum", nan in found)
+        if nan in found:
+            return nan
         (far,) = found
         rest %= MODULUS
         if not rest:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from fractions import Fraction
 
 import ml_dtypes
@@ -45,10 +45,18 @@ class Numbers:
 
     def none(self, dtype: str, bits: int) -> int:
         """What is no number, by its bits, which orders tell from that of others."""
-        made = self._algebra.point.unknown("no number", dtype, bits)
+        return self.another(dtype, bits)
+
+    def another(self, *made_by: Hashable) -> int:
+        """What is no number either; nobody says which, but that it has a sign."""
+        made = self._algebra.point.unknown("no number", *made_by)
         self._algebra.far.add(made)
         self._names[made] = math.nan
         return made
+
+    def is_none(self, formula: int) -> bool:
+        """Whether a formula is known to be no number."""
+        return formula in self._names and math.isnan(self._names[formula])
 
     def note_sum(self, members: Sequence[int], dtype: str) -> None:
         """Remember the sum of known numbers, if the type has it."""
