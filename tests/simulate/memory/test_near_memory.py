@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
+from jax import lax
 
 import partir
 
@@ -27,8 +28,30 @@ def test_what_lives_briefly_needs_no_memory() -> None:
 
     assert temporaries(chain, FAR) >= 4 * 2**20
     assert temporaries(chain, V5E) == 0
-    less = replace(V5E, near_bytes=2.0**20)  # too little for any of them
-    assert temporaries(chain, less) == temporaries(chain, FAR)
+    assert temporaries(chain, less(1.0)) == temporaries(
+        chain, FAR
+    )  # too little for any
+
+
+def test_what_a_loop_carries_needs_no_memory_if_there_is_room() -> None:
+    """A stack of 16 MiB that it fills; its body takes 8 MiB."""
+
+    def stacked(x: Any, w: Any) -> Any:
+        def body(c: Any, _: None) -> Any:
+            return jnp.sort(jnp.sort(c @ w, 0), 1), c
+
+        return lax.scan(body, x, None, length=4)[1].sum(0)
+
+    stack = 16 * 2**20
+    assert temporaries(stacked, FAR) > stack
+    assert temporaries(stacked, V5E) == 0
+    without_stack = temporaries(stacked, FAR) - temporaries(stacked, less(24.0))
+    assert stack <= without_stack <= 24 * 2**20
+    assert temporaries(stacked, less(12.0)) >= stack  # there is none for the stack
+
+
+def less(mebibytes: float) -> partir.DeviceSpec:
+    return replace(V5E, near_bytes=mebibytes * 2.0**20)
 
 
 @pytest.mark.parametrize("apart", [True, False])

@@ -84,7 +84,7 @@ class DeviceSpec:
         copies_operands: whether matrix products copy operands whose dimensions lie in
             another order than they want (as on CPUs; others choose layouts that fit).
         near_bytes: what the compiler has of memory beside the matrix units (VMEM) for
-            values that live briefly; they need no place in memory.
+            values that live briefly, or while a loop runs: they need no other place.
         collectives_apart: whether what a collective makes never takes the place of a
             donated argument that is read.
         reduces_in_place: whether an all-reduce writes over what it reads, if nobody

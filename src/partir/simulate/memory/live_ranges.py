@@ -197,7 +197,7 @@ class LiveRanges:
         else:
             needed = np.cumsum(self.change)[:count] + sum(more.values())
         needed = needed - self.habits.near.hidden(self._owned(), self.inner[:count])
-        result: np.ndarray = np.maximum(needed, 0) + self.inner[:count]
+        result: np.ndarray = np.maximum(needed + self.inner[:count], 0)
         return result
 
     @cached_property
