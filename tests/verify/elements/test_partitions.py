@@ -47,6 +47,11 @@ def least(x: Array) -> Any:
     return jnp.argmin(x[:5], 0)
 
 
+def among_equals(x: Array, p: np.ndarray) -> Any:
+    """Of a number that is there again and again, the first one."""
+    return jnp.argmax(lax.pad(x, p, ((1, -1, 0), (1, 1, 1))), 0)
+
+
 def product(x: Array) -> Any:
     return lax.reduce(x[:5], np.complex64(-1), lax.mul, (0,))
 
@@ -92,9 +97,12 @@ def any_of_pairs(x: Array) -> Any:
 
 PLACES = np.array([3, 1, 2, 0, 1, 3])
 X: dict[str, np.ndarray] = {"x": normal(6)}
+REPEATED = {"x": np.zeros((6, 3), np.uint8), "p": np.uint8(0)}
+LAST = ("comparison_direction LT", "comparison_direction GT")
 FIVE = "dense<5> : tensor<i32>"  # rows that there are
 CASES: dict[str, tuple[Callable[..., Any], dict[str, np.ndarray], Change]] = {
     "the least of short tiles": (least, X, ("dense<0x7F800000>", "dense<9.0>")),
+    "the largest among equal ones": (among_equals, REPEATED, LAST),
     "a row too many": (least, X, (FIVE, FIVE.replace("5", "6"))),
     "a product of complex numbers": (
         product,

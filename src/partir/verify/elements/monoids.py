@@ -375,31 +375,37 @@ class Monoids:
         what they make, that is kept in mind. None are `parts` of others if where they
         start from counts.
         """
-        found: list[tuple[Plain, ...]] = []
-        for row in rows:
-            flat = self.flat_row(row, rings)
-            inner = self._rows.get((key, flat)) or self._rows.get(
-                ((key[0], None), flat)
-            )
-            found += inner or (flat,)
-        if any(GARBAGE in row for row in found):
+        flat = [self.flat_row(row, rings) for row in rows]
+        if any(GARBAGE in row for row in flat):
             return known or (GARBAGE,) * len(rings)
-        once = self._reduced.get((key, tuple(found)))
-        if once is not None:  # in whatever form it was found
-            return once
+        found, wide = (self._of_rows(key, flat, own) for own in (False, True))
+        for held in (found, wide):
+            once = self._reduced.get((key, held))
+            if once is not None:  # in whatever form it was found
+                return once
         if known is not None:
             made = self.flat_row(known, rings)
         elif len(found) == 1 and key[1] is None:
             (made,) = found
         else:
             made = tuple(
-                ring.unknown(self.algebra.point, "reduced", key, number, tuple(found))
+                ring.unknown(self.algebra.point, "reduced", key, number, found)
                 for number, ring in enumerate(rings)
             )
         if found and parts:
-            self._rows[key, made] = tuple(found)
-        self._reduced[key, tuple(found)] = known or made
+            self._rows[key, made] = found
+        self._reduced[key, found] = self._reduced[key, wide] = known or made
         return known or made
+
+    def _of_rows(
+        self, key: tuple[Any, Any], rows: Sequence[tuple[Plain, ...]], own: bool
+    ) -> tuple[tuple[Plain, ...], ...]:
+        """Rows that some are reductions of, of their `own` as well: of equal rows."""
+        found: list[tuple[Plain, ...]] = []
+        for row in rows:
+            inner = self._rows.get((key, row)) or self._rows.get(((key[0], None), row))
+            found += (row,) if inner is None or (row in inner and not own) else inner
+        return tuple(found)
 
     def flat_row(
         self, row: Sequence[Scalar], rings: Sequence[Ring]
