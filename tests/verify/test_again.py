@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from benchmarks.models import suite, transformer
 from partir.frontend.device_local import read_device_local
-from partir.ir.core import Op
+from partir.ir.core import Op, Signature
 from partir.verify import ReadSource, compare
 from partir.verify.again import Again
 from partir.verify.layout import View
@@ -19,6 +20,9 @@ pytestmark = pytest.mark.quick
 
 class _NeverAgain(Again):
     def view(self, op: Op, env: dict[int, Any]) -> View | None:
+        return None
+
+    def same(self, signature: Signature, views: Sequence[View]) -> None:
         return None
 
 
@@ -45,6 +49,17 @@ def _env(p: Any, monkeypatch: pytest.MonkeyPatch, forgetful: bool) -> list[Any]:
     found = compare(source, local, p.mesh, spmd.in_tilings, spmd.out_tilings)
     assert not found.not_proved
     return [machine.env for machine in machines]
+
+
+@pytest.mark.parametrize("name", ["attention", "graph_network", "mixer", "scanned"])
+def test_all_ops_are_read_as_if_each_were_the_first(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = next(one for one in suite.small() if one.name == name)
+    *_, schedule = model.schedules().values()
+    p = suite.partitioned(model, schedule, {"B": 4, "M": 2})
+    quick, slow = (_env(p, monkeypatch, forgetful) for forgetful in (False, True))
+    assert quick == slow
 
 
 @pytest.mark.parametrize("schedule", ["BP+MP", "BP+MP+Z3"])

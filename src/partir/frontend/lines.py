@@ -17,6 +17,7 @@ _MODULE = re.compile(r"module @\w+( attributes \{[^{}]*\})? \{")
 _MAIN = re.compile(r"func\.func public @main\((.*)\) -> \((.*)\) \{")
 _ARGUMENT = re.compile(r"(%\w+): (tensor<\w+>)")
 _RETURN = re.compile(r'"func\.return"\(([%\w#, ]*)\) : \((.*)\) -> \(\)')
+_NAMES = re.compile(r"(?:%[^\W_]+\n)*")
 _KIND = re.compile(r'"[\w.]+"')
 _RESULTS = re.compile(r"((:\d+)? = )?")
 _PLACE = re.compile(r" loc\(#\w+\)")
@@ -42,14 +43,7 @@ class LineForm(NamedTuple):
         return f'func.func @{name}({head}) {{\n{op}\n"func.return"() : () -> ()\n}}'
 
 
-class OpLine(NamedTuple):
-    """An op: its number among lines, its place as text, name, operands and form."""
-
-    number: int
-    place: str  # "" is the line itself
-    name: str
-    operands: str
-    form: int
+OpLine = tuple[str, str, int, int]  # name, operands, form at its place, line
 
 
 class ModuleLines(NamedTuple):
@@ -59,6 +53,7 @@ class ModuleLines(NamedTuple):
     arguments: Sequence[tuple[str, str]]  # names and types
     ops: Sequence[OpLine]
     forms: Sequence[LineForm]
+    placed: Sequence[tuple[int, str]]  # forms by number, and places; "" is the line
     results: tuple[str, ...]
     result_types: tuple[str, ...]
 
@@ -85,8 +80,10 @@ def lines_of(text: str) -> ModuleLines | None:
         ops, forms = _ops(lines, first + 2, len(lines) - 3)
     except _Otherwise:
         return None
+    placed = [*forms.placed_forms]
     return ModuleLines(
-        lines[:first], arguments, ops, forms, split(last[1]), split(main[2])
+        *(lines[:first], arguments, ops, [*forms.forms], placed),
+        *(split(last[1]), split(main[2])),
     )
 
 
@@ -95,37 +92,55 @@ def split(names: str) -> tuple[str, ...]:
     return tuple(names.split(", ")) if names else ()
 
 
-def _ops(
-    lines: Sequence[str], start: int, end: int
-) -> tuple[list[OpLine], tuple[LineForm, ...]]:
+def _ops(lines: Sequence[str], start: int, end: int) -> tuple[list[OpLine], _Forms]:
+    """The lines between two; those of a kind and rest seen before are looked up."""
     found: list[OpLine] = []
-    known: dict[tuple[str, ...], int] = {}
-    forms: dict[LineForm, int] = {}
-    places = {""}
+    forms = _Forms()
+    known = forms.known
     while start < end:
         line, number = lines[start], start
         start += 1
-        if "({" in line:
-            start = _closing(lines, number, end)
-            line = "\n".join(lines[number:start])
         head, _, rest = line.partition("(")
         operands, _, rest = rest.partition(")")
-        cut = rest.rfind(" loc(")
-        place = ""
-        if cut >= 0:
-            place, rest = rest[cut:], rest[:cut]
-            if place not in places:
-                places.add(_alias(place))
+        name, _, kind = head.rpartition(" = ")
+        placed = known.get((kind, rest)) if name and ":" not in name else None
+        if placed is None:
+            if "({" in line:
+                start = _closing(lines, number, end)
+                whole = "\n".join(lines[number:start])
+                rest = whole.partition("(")[2].partition(")")[2]
+            name, placed = forms.placed(head, rest)
+        found.append((name, operands, placed, number + 1))
+    names = [op[0] for op in found if op[0]]
+    if not _NAMES.fullmatch("\n".join([*names, ""])):
+        raise _Otherwise
+    return found, forms
+
+
+class _Forms:
+    """Forms of lines, and at which places they stand."""
+
+    def __init__(self) -> None:
+        self.forms: dict[LineForm, int] = {}
+        self.placed_forms: dict[tuple[int, str], int] = {}
+        self.known: dict[tuple[str, str], int] = {}  # of lines with one result
+
+    def placed(self, head: str, rest: str) -> tuple[str, int]:
+        """The name of what a line makes, and its form at its place, by number."""
         name, equals, kind = head.rpartition(" = ")
         name, colon, count = name.partition(":")
-        if equals and not (name[0] == "%" and name[1:].isalnum()):
+        key, place = (kind, rest), ""
+        cut = rest.rfind(" loc(")
+        if cut >= 0:
+            place, rest = _alias(rest[cut:]), rest[:cut]
+        if equals and not name:
             raise _Otherwise
-        key = (kind, rest, colon, count, equals)
-        form = known.get(key)
-        if form is None:
-            form = known[key] = forms.setdefault(_form(*key), len(forms))
-        found.append(OpLine(number + 1, place, name, operands, form))
-    return found, tuple(forms)
+        form = _form(kind, rest, colon, count, equals)
+        number = self.forms.setdefault(form, len(self.forms))
+        made = self.placed_forms.setdefault((number, place), len(self.placed_forms))
+        if equals and not colon and "({" not in rest:
+            self.known[key] = made
+        return name, made
 
 
 def _form(kind: str, rest: str, *results: str) -> LineForm:

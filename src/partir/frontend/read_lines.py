@@ -8,6 +8,7 @@ than the form's, nothing is read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from partir.errors import PartitionError
@@ -21,6 +22,7 @@ from partir.ir.types import TensorType
 
 _SOMETHING = '"stablehlo.constant"() {value = dense<0> : tensor<i1>} : () -> tensor<i1>'
 _NAMELESS = "-"  # what MLIR calls a text without a file
+_op = partial(tuple.__new__, Op)  # what `Op` does, at half the price
 
 
 def read_lines(text: str) -> Program | None:
@@ -38,7 +40,7 @@ class _Meanings(Reader):
     """What MLIR says of each form, type and place."""
 
     def __init__(self, lines: ModuleLines) -> None:
-        places = tuple(dict.fromkeys([line.place for line in lines.ops]))
+        places = tuple(dict.fromkeys([place for _, place in lines.placed]))
         module = parse_module(_module_of_forms(lines, places))
         super().__init__(module, frozenset())
         if len(module.body.operations) != len(lines.forms) + 2:
@@ -116,9 +118,10 @@ def _ops(
     types: list[TensorType],
 ) -> Iterator[Op]:
     """The ops in order; what they make gets its name, number and type."""
-    signatures, places = meanings.signatures, meanings.places
-    for number, place, name, operands, form in lines.ops:
-        signature = signatures[form]
+    places, signatures = meanings.places, meanings.signatures
+    placed = [(signatures[form], places.get(place)) for form, place in lines.placed]
+    for name, operands, number, line in lines.ops:
+        signature, where = placed[number]
         read = tuple([named[one] for one in operands.split(", ")]) if operands else ()
         if tuple([types[v] for v in read]) != signature.operands:
             raise ValueError("operands of other types than the op's")
@@ -126,7 +129,9 @@ def _ops(
         types += made
         if len(made) == 1:
             named[name] = first
+            results: tuple[int, ...] = (first,)
         else:
-            named.update((f"{name}#{n}", first + n) for n in range(len(made)))
-        where = places[place] if place else Location("", _NAMELESS, number)
-        yield Op(signature, read, tuple(range(first, len(types))), where)
+            results = tuple(range(first, len(types)))
+            named.update((f"{name}#{n}", v) for n, v in enumerate(results))
+        where = where or Location("", _NAMELESS, line)
+        yield _op((signature, read, results, where, ()))

@@ -123,8 +123,9 @@ class Alignment:
 
 
 def _labelled(layout: DigitLayout, labels: Sequence[Label]) -> dict[Label, Digits]:
-    found = dict(zip(labels, layout.local, strict=True))
-    found.update({axis_label(n): held for n, held in enumerate(layout.axes)})
+    found: dict[Label, Digits] = dict(zip(labels, layout.local, strict=True))
+    for axis, held in enumerate(layout.axes):
+        found[axis_label(axis)] = held
     return found
 
 
@@ -171,16 +172,18 @@ def _dims(
         for digit in reversed(items):
             end = start * digit.size
             if digit.dim != REPEATED:
-                found.setdefault(digit.dim, []).extend(
-                    (digit.stride * (place.stride // start), place)
-                    for place in places[label]
-                    if start <= place.stride < end
-                )
+                held = found.setdefault(digit.dim, [])
+                for place in places[label]:
+                    if start <= place.stride < end:
+                        held.append((digit.stride * (place.stride // start), place))
             start = end
-    return tuple(
-        tuple(place for _, place in sorted(found.get(dim, ()), key=_by_stride))
-        for dim in range(max(found, default=-1) + 1)
-    )
+    made = []
+    for dim in range(max(found, default=-1) + 1):
+        held = found.get(dim, [])
+        if len(held) > 1:
+            held.sort(key=_by_stride)
+        made.append(tuple([place for _, place in held]))
+    return tuple(made)
 
 
 def _dimension(item: tuple[int, RowTable]) -> int:

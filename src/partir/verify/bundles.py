@@ -44,7 +44,10 @@ def unbundled(program: Program, source: Program) -> Program:
 
     If the source has collectives of its own, only what is cut at hidden places.
     """
-    uses, hidden = program.once(_uses), any(op.kind == _MANUAL for op in source.ops)
+    uses = program.once(_uses)
+    if not uses:
+        return program
+    hidden = any(one.kind == _MANUAL for one in {op.signature for op in source.ops})
     regions = [program.body, *(r for op in program.ops for r in op.regions)]
     found = [one for region in regions for one in _bundles(program, region, hidden)]
     if not found:
@@ -67,14 +70,18 @@ def unbundled(program: Program, source: Program) -> Program:
 def _uses(program: Program) -> dict[int, list[int]]:
     """Ops that read what collectives make of values side by side, and these values."""
     found: dict[int, list[int]] = {}
-    joined = {op.results[0] for op in program.ops if op.signature.kind == _JOIN}
-    for op in program.ops if joined else ():
-        moves = op.signature.kind in _ALONG and len(op.operands) == 1
-        if moves and op.operands[0] in joined:
+    signatures = {op.signature for op in program.ops}
+    joins = {one for one in signatures if one.kind == _JOIN}
+    moves = {s for s in signatures if s.kind in _ALONG and len(s.operands) == 1}
+    if not joins or not moves:
+        return found
+    joined = {op.results[0] for op in program.ops if op.signature in joins}
+    for op in program.ops:
+        if op.signature in moves and op.operands[0] in joined:
             found |= {op.operands[0]: [], op.results[0]: []}
     for number, op in enumerate(program.ops if found else ()):
-        if not found.keys().isdisjoint(op.operands):
-            for value in found.keys() & op.operands:
+        for value in op.operands:
+            if value in found and number not in found[value][-1:]:
                 found[value].append(number)
     return found
 
@@ -90,9 +97,10 @@ def _alone(program: Program, collective: Op, cut: Op, value: int) -> Op:
 def _bundles(program: Program, region: Region, hidden: bool) -> Iterator[Bundle]:
     """Collectives of values side by side that are cut apart in the same block."""
     here, uses = {*region.ops}, program.once(_uses)
-    for number in region.ops if uses else ():
+    makers = {program.producers[value] for value in uses}
+    for number in sorted(makers & here):
         op = program.ops[number]
-        if op.signature.kind in _ALONG and op.results and op.results[0] in uses:
+        if op.signature.kind in _ALONG:
             bundle = _bundle(program, number, here, hidden)
             if bundle is not None:
                 yield bundle

@@ -36,7 +36,10 @@ def _axes(machine: Machine, op: Op) -> tuple[int, ...]:
 def _all_gather(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
     axes = _axes(machine, op)
     dim = integer(op.signature.attrs["all_gather_dim"])
-    return [View(v.node, gathered(v.layout, dim, axes)) for v in views]
+    made = [View(v.node, gathered(v.layout, dim, axes)) for v in views]
+    if len(views) == 1:
+        machine.again.moved((op.signature, views[0].layout), made[0].layout)
+    return made
 
 
 def _monoid(op: Op) -> str:

@@ -63,7 +63,10 @@ def _continues(major: Digit, minor: Digit) -> bool:
 
 def size_of(items: Digits) -> int:
     """How many places these digits tell apart, or repeat."""
-    return math.prod(digit.size for digit in items)
+    size = 1
+    for digit in items:
+        size *= digit.size
+    return size
 
 
 Tables = tuple[tuple[int, RowTable], ...]  # dimensions of a class, in their order

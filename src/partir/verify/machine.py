@@ -105,7 +105,6 @@ class Machine:
     _moved: dict[tuple[Signature, DigitLayout], DigitLayout] = field(
         default_factory=dict
     )
-    _alone: dict[Signature, Sequence[View]] = field(default_factory=dict)
     _alignments: dict[Any, Alignment] = field(default_factory=dict)
     _equations: dict[Signature, Equation | None] = field(default_factory=dict)
     _plain: set[Signature] = field(default_factory=set)
@@ -145,10 +144,7 @@ class Machine:
         made: Sequence[Known]
         try:
             if op.signature in self._plain or self._is_plain(op.signature):
-                views = self._results(op, self.read(op.operands))
-                made = self._kept(op, views)
-                if op.kind == "stablehlo.slice":
-                    self.again.pinned(op.signature, *self.read(op.operands), *made)
+                made = self._made(op, self.read(op.operands))
             elif (run := _CONTROL.get(op.kind)) is not None:
                 run(self, index, op)
                 return
@@ -165,6 +161,15 @@ class Machine:
             if isinstance(view, View):
                 self.origins.setdefault(view.node, index)
 
+    def _made(self, op: Op, views: list[View]) -> Sequence[View]:
+        """What an op makes of views, in the form in which the source has it."""
+        signature, again = op.signature, self.again
+        known = again.same(signature, views)
+        if known is None:
+            known = self._kept(op, views, self._results(op, views))
+            again.made(signature, views, known)
+        return known
+
     def settled(self, view: View) -> View:
         """A view in the plainest form that says the same."""
         if not view.layout.tables:
@@ -172,17 +177,13 @@ class Machine:
         view = settled(self.classes, split(self.classes, view))
         return plain(self.classes, picked(self.classes, view))
 
-    def _kept(self, op: Op, views: Sequence[View]) -> list[View]:
-        """Results in the form in which the source has them."""
+    def _kept(self, op: Op, given: Sequence[View], views: Sequence[View]) -> list[View]:
+        """Results in the form in which the source has them, as what is given has."""
         classes, name = self.classes, op.signature.name
         return [
-            recognised(
-                classes,
-                self.sizes,
-                name,
-                type_,
-                self.settled(view),
-            )
+            view
+            if any(view is one for one in given)
+            else recognised(classes, self.sizes, name, type_, self.settled(view))
             for view, type_ in zip(views, op.signature.results, strict=True)
         ]
 
@@ -254,13 +255,7 @@ class Machine:
             nodes, plan = self._planned(equation, views, signature.results)
             self.again.planned(signature, views, equation.commutes, plan)
             return self._applied(equation, nodes, plan)
-        if views:
-            return run(self, op, tuple(views))
-        made = self._alone.get(signature)
-        if made is None:
-            made = self._alone[signature] = run(self, op, ())
-            self.again.same_everywhere(signature, made)
-        return made
+        return run(self, op, tuple(views))
 
     def _digits_moved(self, op: Op, view: View) -> Sequence[View]:
         kind, key = op.signature.kind, (op.signature, view.layout)

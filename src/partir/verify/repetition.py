@@ -11,6 +11,7 @@ from partir.verify.terms import FREE, ClassTerm, Ref, Use
 
 TIMES, POWER = "times", "power"
 IDEMPOTENT = frozenset({"max", "min", "and", "or"})
+STARTS = frozenset({"affine", "constant"})  # what reductions may start from
 
 
 def starts_reduction(monoid: str, term: ClassTerm) -> bool:

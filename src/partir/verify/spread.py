@@ -78,7 +78,7 @@ def _along(items: Digits, dim: int) -> Rows:
 
 def shape_of(layout: DigitLayout) -> tuple[int, ...]:
     """Sizes of mesh axes and local dimensions."""
-    return tuple(size_of(items) for items in (*layout.axes, *layout.local))
+    return tuple([size_of(items) for items in (*layout.axes, *layout.local)])
 
 
 def rebuilt(
