@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import pytest
 
+import partir
 from benchmarks.models import suite, transformer
 from partir.frontend.device_local import read_device_local
 from partir.ir.core import Op, Signature
-from partir.verify import ReadSource, compare
+from partir.verify import ReadSource, compare, plans
 from partir.verify.again import Again
 from partir.verify.layout import View
 from partir.verify.machine import Machine
@@ -73,3 +75,23 @@ def test_layers_are_read_as_if_each_were_the_first(
     p = suite.partitioned(model, model.schedules()[schedule], {"B": 4, "M": 2})
     quick, slow = (_env(p, monkeypatch, forgetful) for forgetful in (False, True))
     assert quick == slow
+
+
+def test_ops_on_values_that_are_laid_out_alike_are_put_side_by_side_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[tuple[Any, ...]] = []
+
+    class Counted(plans.Alignment):
+        def __init__(self, equation: Any, layouts: Any) -> None:
+            super().__init__(equation, layouts)
+            made.append((equation.labels, layouts))
+
+    monkeypatch.setattr(plans, "Alignment", Counted)
+    args = tuple(jax.ShapeDtypeStruct((8, 4), "float32") for _ in "xy")
+    tactic = partir.ManualPartition({"x": 0}, axis="B")
+    p = partir.partition(
+        lambda x, y: (x + y) * (x - y) / (x * y), {"B": 2}, [tactic], args=args
+    )
+    assert not p.proof().not_proved
+    assert len(made) == len({*made}) == 2  # of the source, and of devices

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from typing import Any
 
 from jax.extend.mlir import ir
@@ -20,13 +21,39 @@ from partir.frontend.trial_read import printed_elsewhere
 _PLACE = re.compile(r'loc\("-":(\d+):(\d+)\)')
 
 
-def parse_module(source: str | bytes) -> Any:
-    """Parse text or bytecode, or raise a PartitionError with MLIR's own reason."""
+_MOST = 1 << 20  # characters of text that are read in one context: it keeps all types
+
+
+class _Contexts(threading.local):
+    """A context of each thread, for several texts: to make one takes milliseconds."""
+
+    kept: Any = None
+    read: int = _MOST
+
+    def for_text(self, text: str) -> Any:
+        if len(text) > _MOST:
+            return _context()
+        if self.read + len(text) > _MOST:
+            self.kept, self.read = _context(), 0
+        self.read += len(text)
+        return self.kept
+
+
+_contexts = _Contexts()
+
+
+def _context() -> Any:
     context = jax_mlir.make_ir_context()
     context.enable_multithreading(False)  # a forked process has none of its threads
+    return context
+
+
+def parse_module(source: str | bytes) -> Any:
+    """Parse text or bytecode, or raise a PartitionError with MLIR's own reason."""
     try:
         if isinstance(source, bytes):
-            return _parse_bytes(source, context)
+            return _parse_bytes(source, _context())
+        context = _contexts.for_text(source)
         with context:
             return ir.Module.parse(source, context)
     except ir.MLIRError as error:

@@ -12,6 +12,7 @@ import itertools
 import math
 from collections.abc import Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -50,6 +51,12 @@ class Equation:
     groups: tuple[tuple[Label, ...], ...] = ()
     commutes: bool = False
     bound_axes: frozenset[int] = field(default_factory=frozenset)
+
+    @cached_property
+    def labels(self) -> tuple[Hashable, ...]:
+        """All that decides what belongs together, whatever the op computes."""
+        ends = self.operands, self.results
+        return (*ends, self.special, self.groups, self.bound_axes)
 
     def swapped(self) -> Equation:
         """The same with its two operands the other way round."""

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from partir.verify.align import Alignment, Equation
 from partir.verify.alike import written_out
 from partir.verify.classes import Classes
 from partir.verify.components import Component, components, show, tied
@@ -387,9 +386,7 @@ def _of_several(
         _spread(without_dim(_wide(machine, p.view, shape), k, dim), dim, shape)
         for p, k in zip(chosen, of_class, strict=True)
     ]
-    labels = tuple(range(rank))
-    equation = Equation(JOINED, (labels,) * len(chosen), (labels,))
-    aligned = Alignment(equation, stripped)
+    aligned = machine.aligned(stripped, rank, tuple(range(rank)))
     parts = components(stripped, aligned.refs, aligned.use)
     refs, use = tied(aligned.refs, aligned.use, parts, [p.size for p in parts])
     made = numbered(refs, use)

@@ -27,7 +27,7 @@ from partir.verify.monoids import monoid_of_kind
 from partir.verify.named import by_name
 from partir.verify.picks import picked
 from partir.verify.pins import settled
-from partir.verify.plans import Plan, make_plan
+from partir.verify.plans import Outline, Plan, make_plan
 from partir.verify.repetition import IDEMPOTENT, starts_reduction, times
 from partir.verify.sums import CONTRACTIONS
 from partir.verify.terms import ClassTerm
@@ -102,6 +102,7 @@ class Machine:
     largest: dict[int, Any] = field(default_factory=dict)  # of tiles, by class
     inducted: dict[tuple[int, ...], Any] = field(default_factory=dict)  # by loop
     _plans: dict[Any, Plan] = field(default_factory=dict)
+    _outlines: dict[Any, Outline] = field(default_factory=dict)
     _moved: dict[tuple[Signature, DigitLayout], DigitLayout] = field(
         default_factory=dict
     )
@@ -340,7 +341,8 @@ class Machine:
         found = self._plans.get(key)
         if found is None:
             asked = equation.swapped() if swapped else equation
-            found = self._plans[key] = make_plan(self.classes, asked, layouts, types)
+            found = make_plan(self.classes, asked, layouts, types, self._outlines)
+            self._plans[key] = found
         return found
 
     def aligned(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from partir.ir.types import TensorType
-from partir.verify.align import Alignment, Equation
+from partir.verify.align import NO_TABLES, Alignment, Equation
 from partir.verify.classes import Classes
 from partir.verify.components import Component, components, show, tied
 from partir.verify.layout import DigitLayout, Unreadable
@@ -24,7 +24,16 @@ from partir.verify.rows import (
     filled,
 )
 from partir.verify.sums import CONTRACTIONS
-from partir.verify.terms import BOUND, ClassTerm, Numbered, Ref, TermForm, Use, numbered
+from partir.verify.terms import (
+    BOUND,
+    ClassTerm,
+    Numbered,
+    Ref,
+    TermForm,
+    Use,
+    Where,
+    numbered,
+)
 
 
 class Plan(NamedTuple):
@@ -35,37 +44,57 @@ class Plan(NamedTuple):
     repeats: int
 
 
+class Outline(NamedTuple):
+    """All of a plan that its labels and layouts decide, whatever the op."""
+
+    made: Numbered
+    results: tuple[tuple[DigitLayout, tuple[int, ...]], ...]  # and new sizes
+    repeats: int
+
+
 def make_plan(
     classes: Classes,
     equation: Equation,
-    layouts: Sequence[DigitLayout],
+    layouts: tuple[DigitLayout, ...],
     types: Sequence[TensorType],
+    outlines: dict[Any, Outline],
 ) -> Plan:
     """Put operands side by side, and number what they have in common."""
     if not layouts:
         raise Unreadable("an op without operands")
-    aligned = Alignment(equation, layouts)
-    parts = components(layouts, aligned.refs, aligned.use)
-    if parts:
-        return _with_rows(classes, equation, aligned, parts, types)
-    made = numbered(aligned.refs, aligned.use)
-    where, free = made.where(), len(made.free)
-    results = tuple(
-        aligned.result(number, type_.shape, where, free)
-        for number, type_ in enumerate(types)
-    )
-    return _plan(classes, aligned, made, results, types)
+    shapes = tuple([type_.shape for type_ in types])
+    key = (equation.labels, layouts, shapes)
+    known = outlines.get(key)
+    if known is None:
+        aligned = Alignment(equation, layouts)
+        parts = components(layouts, aligned.refs, aligned.use)
+        if parts:
+            return _with_rows(classes, equation, aligned, parts, types)
+        made = numbered(aligned.refs, aligned.use)
+        known = outlines[key] = _outline(aligned, made, shapes, made.where())
+    return _plan(classes, equation, known, types)
+
+
+def _outline(
+    aligned: Alignment,
+    made: Numbered,
+    shapes: Sequence[tuple[int, ...]],
+    where: Where,
+    tables: Mapping[int, RowTable] = NO_TABLES,
+) -> Outline:
+    free = len(made.free)
+    results = [
+        aligned.result(number, shape, where, free, tables)
+        for number, shape in enumerate(shapes)
+    ]
+    return Outline(made, tuple(results), aligned.repeats())
 
 
 def _plan(
-    classes: Classes,
-    aligned: Alignment,
-    made: Numbered,
-    results: Sequence[tuple[DigitLayout, tuple[int, ...]]],
-    types: Sequence[TensorType],
+    classes: Classes, equation: Equation, outline: Outline, types: Sequence[TensorType]
 ) -> Plan:
-    equation, found = aligned.equation, []
-    for number, (layout, new) in enumerate(results):
+    made, found = outline.made, []
+    for number, (layout, new) in enumerate(outline.results):
         form = TermForm(
             equation.kind,
             equation.attrs,
@@ -78,7 +107,7 @@ def _plan(
             number,
         )
         found.append((classes.form(form), layout))
-    return Plan(made.dims, tuple(found), aligned.repeats())
+    return Plan(made.dims, tuple(found), outline.repeats)
 
 
 def _with_rows(
@@ -97,15 +126,12 @@ def _with_rows(
         if part.bound and size != BAG:
             roles[part.variable] = BOUND
     made = numbered(refs, Use(use.sizes, roles, use.specials))
-    where, free = dict(made.where()), len(made.free)
-    tables: dict[int, RowTable] = {}
+    where, tables = dict(made.where()), dict[int, RowTable]()
     for part, (rows, size) in zip(parts, found, strict=True):
         show(part, rows, size, aligned.use, where, tables)
-    results = tuple(
-        aligned.result(number, type_.shape, where, free, tables)
-        for number, type_ in enumerate(types)
-    )
-    return _plan(classes, aligned, made, results, types)
+    shapes = [type_.shape for type_ in types]
+    outline = _outline(aligned, made, shapes, where, tables)
+    return _plan(classes, equation, outline, types)
 
 
 def _rows(
