@@ -122,6 +122,7 @@ class _Forms:
 
     def __init__(self) -> None:
         self.forms: dict[LineForm, int] = {}
+        self.texts: dict[tuple[str, ...], int] = {}
         self.placed_forms: dict[tuple[int, str], int] = {}
         self.known: dict[tuple[str, str], int] = {}  # of lines with one result
 
@@ -135,8 +136,11 @@ class _Forms:
             place, rest = _alias(rest[cut:]), rest[:cut]
         if equals and not name:
             raise _Otherwise
-        form = _form(kind, rest, colon, count, equals)
-        number = self.forms.setdefault(form, len(self.forms))
+        text = (kind, rest, colon, count, equals)
+        number = self.texts.get(text)
+        if number is None:
+            number = self.forms.setdefault(_form(*text), len(self.forms))
+            self.texts[text] = number
         made = self.placed_forms.setdefault((number, place), len(self.placed_forms))
         if equals and not colon and "({" not in rest:
             self.known[key] = made
