@@ -270,7 +270,10 @@ def of_block(ops: list[SpmdOp], given: int) -> Any:
     """A program of one block; its values are numbers."""
     block = Block(tuple(range(given)), tuple(ops), ())
     types = (ONE,) * (given + len(ops))
-    return SimpleNamespace(types=types, body=block, splats={}, repeats=None)
+    walk = [(op, 1) for op in ops]
+    return SimpleNamespace(
+        types=types, body=block, splats={}, repeats=None, walk=lambda: walk
+    )
 
 
 MOVES = [f"{kind} {axis}" for kind in (*KINDS, "all_to_all") for axis in "BM"]

@@ -53,7 +53,7 @@ class ExportPolicy:
         orders_summed: whether it waits for all of those, not only for gradients that
             are scattered.
         orders_sums: whether a product waits for sums before it as well that free more
-            memory than it takes.
+            memory than it takes; if the compiler is told to mind memory, where it is.
         starts_late: whether what a scatter starts from, one number throughout, waits
             for what is scattered. XLA on CPUs makes it first of all.
         orders_reads: whether the compiler is told to read donated arguments for the
@@ -75,6 +75,8 @@ class ExportPolicy:
             scatter it last of all.
         uses_first: whether what is gathered last of a parameter is used before that is
             replaced. XLA on CPUs gathers it before, but may use it much later.
+        keeps_sums: whether a sum is kept, by a barrier, where it outlives one of its
+            parts. XLA on CPUs adds them up again in each kernel that reads it.
         moves_together: whether small values that go to other devices by one kind of
             collective go together, in one.
         drops_barriers: whether barriers that the author wrote are left out where no
@@ -112,6 +114,7 @@ class ExportPolicy:
     flattens_weights: bool = False
     scatters_first: bool = False
     uses_first: bool = False
+    keeps_sums: bool = False
     moves_together: bool = False
     drops_barriers: bool = False
 
@@ -152,6 +155,7 @@ XLA_CPU = ExportPolicy(
     orders_reads=True,
     orders_products=True,
     orders_gathered=False,
+    orders_sums=True,
     minds_memory=True,
     turns_products=True,
     orders_late=True,
@@ -159,6 +163,7 @@ XLA_CPU = ExportPolicy(
     flattens_weights=True,
     scatters_first=True,
     uses_first=True,
+    keeps_sums=True,
     moves_together=True,
     drops_barriers=True,
 )

@@ -27,6 +27,7 @@ from partir.spmd.program import (
     SpmdProgram,
 )
 from partir.spmd.sweep import Sweep, collectives_of, reads_of
+from partir.spmd.weight_sizes import gathers_most
 
 # Bytes of a value; copying twice as much costs as much as a meeting. Sums that a
 # compiler combines cost less, and may lie in memory as they are made.
@@ -91,8 +92,13 @@ _LIMITS: WeakKeyDictionary[Sweep, int] = WeakKeyDictionary()  # of the blocks of
 
 
 def _limit(sweep: Sweep) -> int:
-    """How many bytes go together: what waits, and what comes early, is in memory."""
-    if sweep not in _LIMITS:
+    """How many bytes go together: what waits, and what comes early, is in memory.
+
+    Where weights are gathered, that they are in memory one by one matters more.
+    """
+    if sweep not in _LIMITS and gathers_most(sweep.program):
+        _LIMITS[sweep] = LITTLE
+    elif sweep not in _LIMITS:
         whole = Sweep(sweep.program)
         peak = Lifetimes(whole, sweep.program.body.ops).peak
         _LIMITS[sweep] = max(LITTLE, min(MUCH, peak // _SHARE))

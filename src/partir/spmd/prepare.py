@@ -15,6 +15,7 @@ from partir.spmd.carried_scatters import scatter_before_replacing
 from partir.spmd.export_policy import ExportPolicy
 from partir.spmd.gathered_results import gather_results
 from partir.spmd.joint_moves import move_together
+from partir.spmd.kept_sums import keep_sums
 from partir.spmd.last_gathers import use_before_replacing
 from partir.spmd.late_operands import put_in_order_late
 from partir.spmd.loop_sums import sum_inside_loops
@@ -64,8 +65,10 @@ PREPARATIONS: tuple[tuple[str, bool, Pass], ...] = (
     ("uses_first", True, use_before_replacing),
     ("orders_late", True, put_in_order_late),
     ("halves_rows", True, halve_rows),
+    ("keeps_sums", True, keep_sums),
 )
 """A question of the policy, the answer to it, and the pass that is then run."""
+_BARRIERS = (put_in_order_late, keep_sums)
 
 
 def prepared(program: SpmdProgram, policy: ExportPolicy) -> SpmdProgram:
@@ -73,7 +76,7 @@ def prepared(program: SpmdProgram, policy: ExportPolicy) -> SpmdProgram:
     for question, answer, one in PREPARATIONS:
         # What is recomputed without the author's barriers, but behind ours, is hard to
         # foresee: it may be merged with what it repeats, or not.
-        late = one is put_in_order_late and _has_idle_barriers(program, policy)
+        late = one in _BARRIERS and _has_idle_barriers(program, policy)
         if getattr(policy, question) is answer and not late:
             program = run_pass(program, one)
     if policy.drops_barriers and _has_idle_barriers(program, policy):

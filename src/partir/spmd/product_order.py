@@ -27,6 +27,7 @@ from partir.spmd.program import (
 from partir.spmd.sum_order import sum_order
 from partir.spmd.sweep import reads_of
 from partir.spmd.waits import Wait, blocks_of, is_loop, is_product
+from partir.spmd.weight_sizes import gathers_most
 
 _LIGHT = (Role.CHEAP, Role.VIEW)
 
@@ -41,7 +42,7 @@ def waits_of(program: SpmdProgram, policy: ExportPolicy) -> dict[int, Wait]:
         policy.orders_summed,
         policy.orders_gathered,
     )
-    if not policy.orders_sums:
+    if not policy.orders_sums or (policy.minds_memory and not gathers_most(program)):
         return products
     return _joined(products, sum_order(program, policy.orders_in_loops))
 
