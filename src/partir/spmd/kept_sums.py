@@ -65,7 +65,8 @@ class _Sums:
 
     def _record(self, op: SpmdOp) -> None:
         role = role_of(op.nest) if isinstance(op, Compute) else Role.OPAQUE
-        if role in (Role.CHEAP, Role.VIEW):
+        once = role is Role.COSTLY and self.reads[op.results[0]] == 1
+        if role in (Role.CHEAP, Role.VIEW) or once:  # part of the kernel that reads it
             assert isinstance(op, Compute)
             known = [] if repeats(op.nest) else [self._parts(v) for v in op.operands]
             self.parts.update(dict.fromkeys(op.results, frozenset().union(*known)))
