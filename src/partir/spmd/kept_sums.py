@@ -19,6 +19,7 @@ from partir.spmd.program import Compute, Control, SpmdOp
 from partir.spmd.sweep import Sweep, reading, reads_of
 
 _BOTH = frozenset({0, 1})
+_MANY = 64  # parts: no kernel reads more
 
 
 @cites(WAITING)
@@ -69,7 +70,9 @@ class _Sums:
         if role in (Role.CHEAP, Role.VIEW) or once:  # part of the kernel that reads it
             assert isinstance(op, Compute)
             known = [] if repeats(op.nest) else [self._parts(v) for v in op.operands]
-            self.parts.update(dict.fromkeys(op.results, frozenset().union(*known)))
+            parts = frozenset().union(*known)
+            if len(parts) <= _MANY:
+                self.parts.update(dict.fromkeys(op.results, parts))
 
     def _parts(self, value: int) -> frozenset[int]:
         if value in self.sweep.splats:
