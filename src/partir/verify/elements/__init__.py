@@ -15,8 +15,8 @@ looked at in this way, and only where nothing else proves a result.
 - `field`: numbers at the random point. `rings`: sums and products of each type.
 - `cases`: what depends on an integer that is not known, case by case.
 - `numbers`, `bounds`: floats that are known, or finite for certain.
-- `integers`, `widening`, `converting`, `factors`, `truths`, `monoids`, `elementwise`:
-  ops of single elements.
+- `integers`, `widening`, `summed`, `converting`, `factors`, `truths`, `monoids`,
+  `elementwise`: ops of single elements.
 - `moving`, `places`, `lookups`, `products`, `folds`, `ordering`, `largest`, `calls`:
   other ops.
 - `bodies`, `starts`: reducers without a name.

@@ -20,6 +20,7 @@ from partir.verify.elements.rings import (
     part_of,
     ring_of,
 )
+from partir.verify.elements.summed import WidenedSums
 from partir.verify.layout import Unreadable
 from partir.verify.types import widens
 
@@ -30,10 +31,15 @@ class Converting:
     """Conversions of one proof."""
 
     def __init__(
-        self, algebra: Algebra, numbers: Numbers, bounds: FiniteBounds
+        self,
+        algebra: Algebra,
+        numbers: Numbers,
+        bounds: FiniteBounds,
+        summed: WidenedSums,
     ) -> None:
         """Of its formulas."""
         self.algebra, self.numbers, self.bounds = algebra, numbers, bounds
+        self._summed = summed
         self._narrower: dict[tuple[str, str, int], int] = {}
         self._origins: dict[tuple[str, int], tuple[str, int]] = {}
 
@@ -156,7 +162,9 @@ class Converting:
                 return numbers.another("to float", before, after, x)
             if known is not None:
                 return numbers.formula(numbers.rounded(known, after))
-            made = point.unknown("to float", before, after, x)
+            made = self._widened_sum(before, after, old, x)
+            if made is None:
+                made = point.unknown("to float", before, after, x)
             if x in self.algebra.far:
                 self.algebra.far.add(made)
             if isinstance(old, Integers):
@@ -167,3 +175,11 @@ class Converting:
             return made
 
         return run
+
+    def _widened_sum(
+        self, before: str, after: str, old: Ring, x: Plain
+    ) -> Plain | None:
+        """What is added up before it is widened, by its members; else None."""
+        if not isinstance(old, Floats):
+            return None
+        return self._summed.widened(before, after, x)

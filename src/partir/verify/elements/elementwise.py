@@ -30,6 +30,7 @@ from partir.verify.elements.rings import (
     Plain,
     Ring,
     Truths,
+    part_of,
     ring_of,
 )
 from partir.verify.elements.widening import WidenedIntegers, is_integer
@@ -54,7 +55,8 @@ class Elementwise:
         """Of one proof."""
         self.algebra, self.numbers = algebra, Numbers(algebra)
         self.monoids = Monoids(algebra, self.numbers)
-        self.converting = Converting(algebra, self.numbers, self.monoids.bounds)
+        known = (self.numbers, self.monoids.bounds, self.monoids.summed)
+        self.converting = Converting(algebra, *known)
         self.monoids.narrow = self.converting.narrower
         self.monoids.widen = lambda old, new, x: self.converting.run(old, new)(x)
         self.monoids.widened = WidenedIntegers(
@@ -67,8 +69,16 @@ class Elementwise:
         self.precise: frozenset[tuple[str, ...]] = frozenset()  # as the source asks
         self.hits: dict[Any, Scalar] = {}  # whether windows start at a place
         self.in_vain: dict[Any, list[int]] = {}  # rows in any order, by their reducer
-        self.of_source = True  # what is said of values is believed, and kept in mind
         self.only_if: tuple[Any, ...] = ()  # what decides whether that is run
+
+    @property
+    def of_source(self) -> bool:
+        """Whether what is said of values is believed, and kept in mind."""
+        return self.monoids.summed.of_source
+
+    def from_now_on_of_devices(self) -> None:
+        """What comes is held against the source, which has been read."""
+        self.monoids.summed.of_source = False
 
     def believe(self, name: str, rows: Sequence[Any]) -> None:
         """Hear what is said of rows; devices may say it of some that the source has."""
@@ -95,13 +105,21 @@ class Elementwise:
             return None
         return self.algebra.point.unknown("precision", said)
 
-    def tagged(self, by: int) -> Callable[[Plain], Plain]:
-        """Formulas by a factor that tells them from others."""
+    def tagged(self, by: int, dtype: str) -> Callable[[Plain], Plain]:
+        """Sums of a type by a factor that tells them from others."""
+        note = self.monoids.summed.note_tagged
+
+        def part(x: int, inner: str) -> int:
+            made = x * by % MODULUS
+            note(inner, made, by, x)
+            return made
 
         def run(x: Plain) -> Plain:
-            parts = x if isinstance(x, tuple) else (x,)
-            made = tuple(part * by % MODULUS for part in parts)
-            found = made if isinstance(x, tuple) else made[0]
+            found: Plain
+            if isinstance(x, tuple):
+                found = tuple(part(one, part_of(dtype)) for one in x)
+            else:
+                found = part(x, dtype)
             return self.algebra.as_far(found, (x,))
 
         return run

@@ -30,6 +30,7 @@ from partir.verify.elements.rings import (
     Truths,
     part_of,
 )
+from partir.verify.elements.summed import WidenedSums
 from partir.verify.elements.truths import TruthMonoids
 from partir.verify.elements.widening import WidenedIntegers
 from partir.verify.monoids import OF_TRUTHS, WITHOUT_INFINITY
@@ -61,6 +62,7 @@ class Monoids:
         self.narrow: Narrow | None = None
         self.widen: Callable[[str, str, Plain], Plain] = lambda before, after, x: x
         self.widened: WidenedIntegers | None = None
+        self.summed = WidenedSums(algebra, numbers)
         self.carried: Carried | None = None  # how integers carry floats in their order
 
     def total(
@@ -220,6 +222,7 @@ class Monoids:
             if bounds is not None:
                 self.bounds.note(made, dtype, sum(bounds))
             self.algebra.as_far(made, members)
+            self.summed.note(dtype, made, members)
             return made
         nan = self.numbers.special["nan"]
         if len(found - {nan}) > 1:

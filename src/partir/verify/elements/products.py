@@ -57,7 +57,10 @@ def product(
                     else total("and", dtype, ring, (one, two))
                 )
         made.append(total(names[0], dtype, ring, terms))
-    return made if how == 1 else [linear(ops.tagged(how), ring, one) for one in made]
+    if how == 1:
+        return made
+    tagged = ops.tagged(how, dtype)
+    return [linear(tagged, ring, one) for one in made]
 
 
 def said_of(signature: Signature) -> tuple[str, ...] | None:

@@ -145,7 +145,7 @@ def _equal(
     for number, value, _ in given:
         wanted.env[value] = [_argument(ops, source.types[value], number, most)]
     wanted.run(source.body)
-    ops.of_source = False
+    ops.from_now_on_of_devices()
     devices = Lockstep(ops, local, names, sizes, wanted.most, live.local)
     for number, whole, value in given:
         type_, tiling = source.types[whole], tilings.arguments[number]
