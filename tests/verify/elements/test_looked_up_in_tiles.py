@@ -90,12 +90,15 @@ class Rows:
         self.row: Unknown = (point.unknown("row"), 32)
         self.rows = []
         for number in range(3):
-            first, second = (
-                self.ring.unknown(point, "argument", number, n) for n in range(2)
-            )
+            first, second = (self.unknown("argument", number, n) for n in range(2))
             by = (point.unknown("place", number), 32)
             ops.algebra.order(by)
             self.rows.append(cases(by, (0, 1, 2), (first, second, none), self.ring))
+
+    def unknown(self, *key: Any) -> Scalar:
+        if self.dtype == "i1":
+            return self.ops.algebra.truth(*key)
+        return self.ring.unknown(self.ops.algebra.point, *key)
 
     def whole(self) -> Scalar:
         """Nothing behind the last."""
@@ -121,12 +124,12 @@ class Rows:
         return self.ops.algebra.flat(run(x, x), self.ring)
 
 
-@pytest.mark.parametrize("dtype", ["f32", "i64"])
+@pytest.mark.parametrize("dtype", ["f32", "i64", "i1"])
 def test_each_on_its_device(dtype: str) -> None:
     """One says something and all others nothing: the row that was asked for."""
     ops = new_ops()
-    none = ops.numbers.special["nan"] if dtype == "f32" else (0, -1)
-    rows = Rows(ops, dtype, none)
+    nan = ops.numbers.special["nan"]
+    rows = Rows(ops, dtype, {"f32": nan, "i64": (0, -1), "i1": TRUE}[dtype])
     want = rows.squared(rows.whole())
     assert rows.squared(rows.on_devices(0, 1, 2)) == want
     for wrong in ((1, 0, 2), (0, 1, 1), (0, 0, 2)):

@@ -15,11 +15,13 @@ from partir.verify.elements.cases import (
     Scalar,
     Unknown,
     negated,
+    starts_of,
     unknowns,
 )
 from partir.verify.elements.rings import Plain, Truths
 
 _FEW = 8  # unknowns that decide over a truth
+_SMALL = 1 << 12  # cases of several truths, times those of what may tell them apart
 _RING = Truths()
 
 
@@ -55,6 +57,9 @@ class TruthMonoids:
         if len(seen) > _FEW and len(first) == 1:
             return self._in_common(monoid, members, *first)
         if len(seen) > _FEW:
+            apart = self._apart(monoid, members)
+            if apart is not None:
+                return apart
             flat = [self.algebra.flat(member, _RING) for member in members]
             if not any(one is GARBAGE for one in flat):
                 return self.algebra.truth(monoid, tuple(sorted(flat)))
@@ -84,3 +89,26 @@ class TruthMonoids:
             for s in starts
         ]
         return self.algebra.cases(unknown, starts, values, _RING)
+
+    def _apart(self, monoid: str, members: Sequence[Scalar]) -> Scalar | None:
+        """Case by case of what decides over all of them, if it tells them apart.
+
+        Of tiles of which each device has one, all but a few say nothing in each case.
+        """
+        algebra, nothing = self.algebra, TRUE if monoid == "and" else FALSE
+        tables = [m for m in members if type(m) is Cases]
+        common = set[Unknown].intersection(*map(unknowns, tables))
+        size = sum(table.size for table in tables)
+        for unknown in sorted(common, key=algebra.order):
+            starts = sorted({n for table in tables for n in starts_of(table, unknown)})
+            if len(starts) * size > _SMALL:
+                continue
+            algebra.work(len(starts))
+            pieces = [
+                [algebra.where(unknown, start, m, _RING) for m in members]
+                for start in starts
+            ]
+            if all(nothing in piece for piece in pieces):
+                values = [self.total(monoid, piece) for piece in pieces]
+                return algebra.cases(unknown, starts, values, _RING)
+        return None
