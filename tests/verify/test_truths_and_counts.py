@@ -158,3 +158,21 @@ def test_a_sum_moves_past_what_is_bounded(case: Case) -> None:
 )
 def test_a_sum_does_not_move_past_what_may_be_infinite(case: Case) -> None:
     assert not is_proved(case)
+
+
+@pytest.mark.parametrize("kind", ["floor", "ceil", "round_nearest_even"])
+def test_what_is_rounded_may_be_larger(kind: str) -> None:
+    factor = [
+        converted("f", "i32", "f32"),
+        constant("d", "1.0e-30", "f32"),
+        "%e = stablehlo.multiply %f, %d : tensor<f32>",
+        unary("g", kind, "e", "f32", "f32"),  # -1 or 1
+        constant("h", "3.0e+37", "f32"),
+        constant("i", "1.0e+15", "f32"),
+        "%j = stablehlo.multiply %g, %h : tensor<f32>",
+        "%c = stablehlo.multiply %j, %i : tensor<f32>",
+    ]
+    assert not is_proved(scaled("i32", "f32", *factor))
+    assert is_proved(
+        scaled("i32", "f32", *factor[:4], "%c = stablehlo.negate %g : tensor<f32>")
+    )

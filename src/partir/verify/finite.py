@@ -26,12 +26,15 @@ _NORMAL = 2.0**-14
 _KEEPS = frozenset({"at", "picked", "merged"}) | frozenset(
     "stablehlo." + name
     for name in (
-        "negate abs select maximum minimum floor ceil round_nearest_even concatenate "
-        "slice dynamic_slice gather pad dynamic_update_slice reverse"
+        "negate abs select maximum minimum concatenate slice dynamic_slice gather pad "
+        "dynamic_update_slice reverse"
     ).split()
 )
 _WITHIN_ONE = frozenset(
     "stablehlo." + name for name in "sine cosine tanh logistic sign".split()
+)
+_WITHIN_ONE_MORE = frozenset(  # than what they round
+    "stablehlo." + name for name in "floor ceil round_nearest_even".split()
 )
 _NUMBER = re.compile(r"-?\d+\.?\d*(?:[eE][+-]?\d+)?")
 _COMPUTED: dict[str, Callable[[float, float], float]] = {
@@ -70,6 +73,8 @@ def _bound(classes: Classes, term: ClassTerm, depth: int) -> float | None:
         return max(known) if finite else None
     if term.kind in _WITHIN_ONE:
         return 1.0
+    if term.kind in _WITHIN_ONE_MORE:
+        return max(known) + 1.0
     if term.kind in _COMPUTED and len(known) == 2:
         return _COMPUTED[term.kind](*known)
     if term.kind == "stablehlo.divide":

@@ -32,8 +32,9 @@ def monoid_of(reducer: Lambda) -> str | None:
 
 
 def keeps_type(signature: Signature) -> bool:
-    """Whether results are of the type that is reduced, and not added up in another."""
-    return signature.operands[0].dtype == signature.results[0].dtype
+    """Whether results are of the types that are reduced, and not added up in others."""
+    pairs = zip(signature.operands, signature.results, strict=False)
+    return all(before.dtype == after.dtype for before, after in pairs)
 
 
 def sum_of(dtype: str) -> str:

@@ -173,7 +173,9 @@ def _held_against(
         local.body.arguments, source.body.arguments, in_tilings, strict=True
     ):
         given = in_tiles(machine, wanted.env[number], source.types[number], tiling)
-        machine.env[value] = _of_type(given, local.types[value], source.types[number])
+        machine.env[value] = _of_type(
+            given, local.types[value], source.types[number], "an argument"
+        )
     machine.run(local.body)
     failed: dict[int, NotProved] = {}
     for number, (port, value, tiling) in enumerate(
@@ -181,7 +183,9 @@ def _held_against(
     ):
         whole = wanted.env[port.value]
         want = in_tiles(machine, whole, source.types[port.value], tiling)
-        have = machine.env[value]
+        have = _of_type(
+            machine.env[value], local.types[value], source.types[port.value], "a result"
+        )
         if not _is_proved(held.classes, want, have):
             blames = len(failed) < _SHOWN
             failed[number] = _compared(machine, port.name, want, have, value, blames)
@@ -223,14 +227,15 @@ def _check_counts(source: Program, local: Program) -> None:
             )
 
 
-def _of_type(known: Known, local: TensorType, whole: TensorType) -> Known:
-    """An argument, if the module takes it in this shape."""
+def _of_type(known: Known, local: TensorType, whole: TensorType, what: str) -> Known:
+    """An argument or result, if the module has it in this shape and type."""
     if isinstance(known, Unknown):
         return known
     shape = tuple(map(size_of, known.layout.local))
     if (shape, whole.dtype) == (local.shape, local.dtype):
         return known
-    return Unknown(None, f"an argument of type {local}, should be of shape {shape}")
+    wanted = whole.with_shape(shape)
+    return Unknown(None, f"{what} of type {local}, should be of type {wanted}")
 
 
 def _is_proved(classes: Classes, want: Known, have: Known) -> bool:
