@@ -139,3 +139,48 @@ def test_look_ups_in_columns(
     tactic = partir.ManualPartition({"x": partir.padded(1)}, "B")
     p = partir.partition(fn, Mesh({"B": size}), [tactic], args=shapes)
     assert not p.proof().not_proved
+
+
+def in_a_row(
+    tile: str = "2x6xf64",
+    tiling: tuple[tuple[str, ...], ...] = (("B",),),
+    off: int = 12,
+    mask: str = "EQ",
+    turned: bool = False,
+) -> Case:
+    """``x.reshape(-1)[i]``: the tile of a dimension that counts two of the value."""
+    inner = looked_up(24, known=False, off=off, mask=mask)
+    flat = "%x = stablehlo.reshape %w : (tensor<{}>) -> tensor<{}xf64>"
+    source = inner.source.replace("%x: tensor<24xf64>", "%w: tensor<4x6xf64>")
+    local = inner.local.replace("%x: tensor<12xf64>", f"%w: tensor<{tile}>")
+    lines = flat.format(tile, 12)
+    if turned:
+        lines = (
+            f"%t = stablehlo.transpose %w, dims = [1, 0] : (tensor<{tile}>)"
+            " -> tensor<6x2xf64>\n  " + flat.replace("%w", "%t").format("6x2xf64", 12)
+        )
+
+    def begun(text: str, first: str) -> str:
+        head, brace, rest = text.partition("{\n")
+        return f"{head}{brace}  {first}\n{rest}"
+
+    source, local = begun(source, flat.format("4x6xf64", 24)), begun(local, lines)
+    return Case(source, local, [tiling, ()])
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_rows_of_several_dimensions(
+    alone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of values that are too large to be written out."""
+    if alone:
+        monkeypatch.setattr("partir.verify.proof.written_out", lambda *_: frozenset())
+    assert is_proved(in_a_row())
+    wrong = {
+        "tiles": in_a_row(off=6),
+        "the first tile twice": in_a_row(off=0),
+        "a mask the other way": in_a_row(mask="NE"),
+        "tiles of the inner dimension": in_a_row("4x3xf64", ((), ("B",))),
+        "in another order": in_a_row(turned=True),
+    }
+    assert [name for name, case in wrong.items() if is_proved(case)] == []

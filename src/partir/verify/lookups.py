@@ -31,6 +31,7 @@ from partir.verify.layout import (
     depends_on,
 )
 from partir.verify.machine import Machine, handler
+from partir.verify.merging import along_one, plain
 from partir.verify.monoids import sum_of
 from partir.verify.repetition import is_zero
 from partir.verify.rows import GARBAGE, Rows
@@ -146,19 +147,23 @@ def masked_lookup(machine: Machine, views: tuple[View, ...], read: int) -> View:
     for column in columns(machine, op, "dimension_numbers", "start_index_map"):
         if sizes[column.dim] != 1:  # more than single rows
             continue
-        for of_class in tiled_along(value.layout, column.dim):
-            made = _looked_up(machine, op, mask, column, of_class)
+        held = along_one(machine.classes, value, column.dim)
+        for of_class in tiled_along(held.layout, column.dim):
+            made = _looked_up(machine, op, mask, column, (held, of_class))
             if made is not None:
                 return part(machine, *made, (chosen, mask))
     raise Unreadable("a look-up that is not split as its tiles are")
 
 
 def _looked_up(
-    machine: Machine, op: Op, mask: View, column: Column, of_class: int
+    machine: Machine, op: Op, mask: View, column: Column, held: tuple[View, int]
 ) -> tuple[View, list[int]] | None:
-    """The look-up in the whole, and the axes that tile it, if the source has it."""
-    dim = column.dim
-    value, local = machine.read((op.operands[0], column.value))
+    """The look-up in the whole, and the axes that tile it, if the source has it.
+
+    `held` are a value, and the dimension of its class that has the column's rows.
+    """
+    dim, (value, of_class) = column.dim, held
+    (local,) = machine.read((column.value,))
     rows = rows_of(value.layout, of_class)
     axes = [a for a in range(len(machine.sizes)) if rows.shape[a] > 1]
     tile = rows.reshape(*rows.shape[: len(machine.sizes)], -1)
@@ -184,6 +189,7 @@ def _looked_up(
             if not split:
                 continue
             read = whole_view(machine, value, dim, of_class, axes, whole)
+            read = plain(machine.classes, read)
             given = (read, plain_index(machine, column.within(machine, index)))
             made = _by_promise(machine, of_whole(op.signature, dim, whole.size), given)
             if machine.classes.in_source(made.node):
