@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from partir.ir.types import TensorType
@@ -14,6 +15,7 @@ from partir.verify.layout import (
 )
 from partir.verify.machine import Known, Machine, Unknown
 from partir.verify.merging import plain
+from partir.verify.spread import dims_held
 from partir.verify.tiles import is_even, shown_in_tiles, tile_shape
 from partir.verify.uneven import uneven_tile
 
@@ -37,6 +39,24 @@ def in_tiles(
         return plain(machine.classes, uneven_tile(machine, known, numbers))
     except Unreadable as error:
         return Unknown(None, str(error))
+
+
+def given_in_tiles(
+    machine: Machine, known: Known, type_: TensorType, tiling: Sequence[Sequence[str]]
+) -> Known:
+    """The same of what devices are given: nobody says what is behind the end.
+
+    Of equal rows, one among them, short tiles do not tell that.
+    """
+    found = in_tiles(machine, known, type_, tiling)
+    if isinstance(found, Unknown) or isinstance(known, Unknown) or 0 in type_.shape:
+        return found
+    sizes = dict(zip(machine.names, machine.sizes, strict=True))
+    whole = zip(known.layout.local, type_.shape, tiling, strict=False)
+    for held, size, axes in whole:
+        if size % math.prod(sizes[axis] for axis in axes) and not dims_held(held):
+            return Unknown(None, "short tiles of equal rows")
+    return found
 
 
 def put_together(machine: Machine, view: View, tiling: Sequence[Sequence[str]]) -> View:

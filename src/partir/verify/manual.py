@@ -16,7 +16,7 @@ from partir.ir.core import Lambda, Op, Program, Region
 from partir.ir.source import Location
 from partir.ir.types import TensorType
 from partir.verify.groups import axes_of
-from partir.verify.held import in_tiles, put_together
+from partir.verify.held import given_in_tiles, put_together
 from partir.verify.layout import Unreadable, View, size_of
 from partir.verify.machine import Machine, Unknown, handler
 from partir.verify.spread import has_garbage
@@ -38,7 +38,7 @@ def _manual(machine: Machine, op: Op, views: tuple[View, ...]) -> list[View]:
     for value, view, type_, tiling in zip(
         body.arguments, views, op.signature.operands, ins, strict=True
     ):
-        given = in_tiles(inner, view, type_, tiling)
+        given = given_in_tiles(inner, view, type_, tiling)
         if isinstance(given, Unknown):
             raise Unreadable(given.reason)
         if tuple(map(size_of, given.layout.local)) != body.types[value].shape:

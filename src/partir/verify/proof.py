@@ -37,7 +37,7 @@ from partir.verify.bundles import unbundled
 from partir.verify.classes import Classes
 from partir.verify.elements.written_out import ProgramTilings, written_out
 from partir.verify.excerpt import excerpt
-from partir.verify.held import in_tiles
+from partir.verify.held import given_in_tiles, in_tiles
 from partir.verify.layout import Digit, DigitLayout, View, size_of
 from partir.verify.machine import Known, Machine, Unknown
 from partir.verify.promises import Promises, kept_call
@@ -172,10 +172,9 @@ def _held_against(
     for value, number, tiling in zip(
         local.body.arguments, source.body.arguments, in_tilings, strict=True
     ):
-        given = in_tiles(machine, wanted.env[number], source.types[number], tiling)
-        machine.env[value] = _of_type(
-            given, local.types[value], source.types[number], "an argument"
-        )
+        whole, type_ = wanted.env[number], source.types[number]
+        given = given_in_tiles(machine, whole, type_, tiling)
+        machine.env[value] = _of_type(given, local.types[value], type_, "an argument")
     machine.run(local.body)
     failed: dict[int, NotProved] = {}
     for number, (port, value, tiling) in enumerate(
