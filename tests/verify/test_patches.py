@@ -161,3 +161,104 @@ def test_updates_of_both_dimensions(fn: object, rows: int) -> None:
     mesh = Mesh({"A": 3, "B": 2})
     p = partir.partition(fn, mesh, both, args=(*shapes, number, number))  # type: ignore[arg-type]
     assert not p.proof().not_proved
+
+
+def one_row_each(
+    *,
+    way: str = "EQ",
+    off: int = 1,
+    index: str = "c",
+    column: str = "j",
+    last: int = 1,
+    kept: str = "old",
+) -> Case:
+    """Columns of one of two rows, at unknown places; each device has a row."""
+    given = {"x": "2x9xf64", "new": "1x4xf64", "i": "i32", "j": "i32"}
+
+    def update(rows: int, new: str, row: str, column: str) -> str:
+        types = f"tensor<{rows}x9xf64>, tensor<1x4xf64>, tensor<i32>, tensor<i32>"
+        return (
+            f"%r = stablehlo.dynamic_update_slice %x, %{new}, %{row}, %{column}"
+            f" : ({types}) -> tensor<{rows}x9xf64>"
+        )
+
+    source = function(given, "2x9xf64", update(2, "new", "i", "j"))
+    local = function(
+        {**given, "x": "1x9xf64"},
+        "1x9xf64",
+        device("off", off),
+        constant("zero", 0, "i32"),
+        constant("last", last, "i32"),
+        constant("no", "0.0", "1x4xf64"),
+        "%k = stablehlo.add %j, %last : tensor<i32>",
+        "%c = stablehlo.clamp %zero, %i, %last : tensor<i32>",
+        f"%s = stablehlo.subtract %{index}, %off : tensor<i32>",
+        "%q = stablehlo.clamp %zero, %s, %zero : tensor<i32>",
+        compare("here", way, "s", "q", "i32"),
+        f"%old = stablehlo.dynamic_slice %x, %q, %{column}, sizes = [1, 4]"
+        " : (tensor<1x9xf64>, tensor<i32>, tensor<i32>) -> tensor<1x4xf64>",
+        f"%both = stablehlo.select %here, %new, %{kept} : tensor<i1>, tensor<1x4xf64>",
+        update(1, "both", "q", column),
+    )
+    return Case(source, local, [(("B",),), (), (), ()], (("B",),))
+
+
+def test_tiles_of_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of values that are too large to be written out."""
+    monkeypatch.setattr("partir.verify.proof.written_out", lambda *_: frozenset())
+    assert is_proved(one_row_each())
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        one_row_each(way="NE"),
+        one_row_each(way="GE"),
+        one_row_each(way="LE"),
+        one_row_each(off=0),
+        one_row_each(off=2),
+        one_row_each(index="i"),
+        one_row_each(column="k"),
+        one_row_each(last=0),
+        one_row_each(kept="new"),
+        one_row_each(kept="no"),
+    ],
+)
+def test_other_tiles_of_one_row(case: Case) -> None:
+    assert not is_proved(case)
+
+
+def beside_others(row: int = 0, column: int = 1) -> Case:
+    """A row of zeros, two of which are replaced; below it are other numbers."""
+    given = {"n": "1x2xf64"}
+    pad = "%{} = stablehlo.pad %n, %{}, low = {}, high = {}, interior = [0, 0]"
+    types = " : (tensor<1x2xf64>, tensor<f64>) -> tensor<{}xf64>"
+    source = function(
+        given,
+        "1x5xf64",
+        constant("z", "0.0", "f64"),
+        (pad + types).format("r", "z", [0, 1], [0, 2], "1x5"),
+    )
+    local = function(
+        given,
+        "1x5xf64",
+        constant("other", "1.5", "f64"),
+        constant("zeros", "0.0", "2x5xf64"),
+        constant("first", 0, "i32"),
+        constant("at", column, "i32"),
+        (pad + types).format("p", "other", [0, 0], [1, 0], "2x2"),
+        "%u = stablehlo.dynamic_update_slice %zeros, %p, %first, %at :"
+        " (tensor<2x5xf64>, tensor<2x2xf64>, tensor<i32>, tensor<i32>)"
+        " -> tensor<2x5xf64>",
+        f"%r = stablehlo.slice %u [{row}:{row + 1}, 0:5]"
+        " : (tensor<2x5xf64>) -> tensor<1x5xf64>",
+    )
+    return Case(source, local, [()])
+
+
+def test_numbers_of_two_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a row of both has is not known; the others are."""
+    monkeypatch.setattr("partir.verify.proof.written_out", lambda *_: frozenset())
+    assert is_proved(beside_others())
+    assert not is_proved(beside_others(row=1))
+    assert not is_proved(beside_others(column=2))

@@ -48,8 +48,10 @@ def _rows_first(
     def keep(attempt: Attempt) -> Attempt:
         @handler(name)
         def run(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]:
+            else_run = otherwise or Machine.by_equation
             try:
-                return _as_the_source(machine, op, views, attempt(machine, op, views))
+                found = attempt(machine, op, views)
+                return _as_the_source(machine, op, views, found, else_run)
             except Unreadable as error:
                 if otherwise is not None:
                     return otherwise(machine, op, views)
@@ -66,14 +68,18 @@ def _rows_first(
 
 
 def _as_the_source(
-    machine: Machine, op: Op, views: tuple[View, ...], found: View
+    machine: Machine,
+    op: Op,
+    views: tuple[View, ...],
+    found: View,
+    else_run: Handler,
 ) -> Sequence[View]:
     """What an op moves; if some of that was lost, as the source has it, if it does."""
     classes = machine.classes
     lost = has_garbage(found.layout) and not any(has_garbage(v.layout) for v in views)
     if lost and classes.source is not None:
         with contextlib.suppress(Unreadable):
-            whole = machine.by_equation(op, views)
+            whole = else_run(machine, op, views)
             if all(classes.in_source(view.node) for view in whole):
                 return whole
     return [found]

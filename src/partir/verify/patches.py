@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from partir.ir.core import Op
+from partir.ir.core import Op, Signature
 from partir.ir.types import tensor
 from partir.verify.concrete import number_class, numbers
 from partir.verify.index_cases import is_made_alike
@@ -27,7 +27,7 @@ from partir.verify.layout import DigitLayout, Unreadable, View, repeated, size_o
 from partir.verify.lookups import domain, leaves, on_devices
 from partir.verify.machine import Machine
 from partir.verify.rows import GARBAGE, Rows, fill
-from partir.verify.spread import along, rows_of
+from partir.verify.spread import along, rows_of, tiled_along
 from partir.verify.wholes import whole_rows, whole_view
 
 UPDATE = "stablehlo.dynamic_update_slice"
@@ -75,24 +75,44 @@ class _Placed(NamedTuple):
 def patched(machine: Machine, op: Op) -> View:
     """What an update leaves: rows of the whole, updated, if the source has that."""
     signature = op.signature
-    whole_shape, size = (type_.shape for type_ in signature.operands[:2])
+    size = signature.operands[1].shape
     (base,) = machine.read(op.operands[:1])
     masks, new = _written(machine, op)
-    cut = [d for d in range(len(size)) if whole_shape[d] != size[d]]
-    each = [[*_ways(machine, op, base, dim, masks)] for dim in cut]
-    for ways in itertools.product(*each):
-        used = [mask for _, own in ways for mask in own]
-        if len({*used}) != len(masks):  # each must have been looked at
-            continue
-        made = _applied(machine, op, base, new, [placed for placed, _ in ways])
-        if machine.classes.in_source(made.node):
-            for placed, _ in ways:
-                dim, length = placed.cut.dim, placed.cut.length
-                shape = (*machine.sizes, *(1 for _ in size[1:]), length)
-                at = np.moveaxis(placed.rows.reshape(shape), -1, dim - len(size))
-                made = moved(machine, made, dim, at, length)
-            return made
+    for dims in _dims(op, base, masks):
+        for placed in _places(machine, op, base, dims, masks):
+            made = _applied(machine, op, base, new, placed)
+            if machine.classes.in_source(made.node):
+                for one in placed:
+                    dim, length = one.cut.dim, one.cut.length
+                    shape = (*machine.sizes, *(1 for _ in size[1:]), length)
+                    at = np.moveaxis(one.rows.reshape(shape), -1, dim - len(size))
+                    made = moved(machine, made, dim, at, length)
+                return made
     raise Unreadable("rows that are not replaced as their tiles are")
+
+
+def _dims(op: Op, base: View, masks: Sequence[int]) -> Iterator[list[int]]:
+    """Dimensions of which a part is replaced; under a condition, tiles of one row too.
+
+    Whether such a tile is replaced is all that there is to say of it.
+    """
+    whole, size = (type_.shape for type_ in op.signature.operands[:2])
+    cut = [d for d in range(len(size)) if whole[d] != size[d]]
+    yield cut
+    for dim in range(len(size) if masks else 0):
+        if whole[dim] == 1 and tiled_along(base.layout, dim):
+            yield sorted((*cut, dim))
+
+
+def _places(
+    machine: Machine, op: Op, base: View, dims: Sequence[int], masks: Sequence[int]
+) -> Iterator[list[_Placed]]:
+    """What positions may show along all dimensions, by all of the conditions."""
+    each = [[*_ways(machine, op, base, dim, masks)] for dim in dims]
+    for ways in itertools.product(*each):
+        used = {mask for _, own in ways for mask in own}
+        if len(used) == len(masks):  # each must have been looked at
+            yield [placed for placed, _ in ways]
 
 
 def _written(machine: Machine, op: Op) -> tuple[list[int], View]:
@@ -147,25 +167,31 @@ def _ways(
 def _cuts(machine: Machine, op: Op, base: View, dim: int) -> Iterator[_Cut]:
     """The rows that devices have of a dimension, and those that the whole may have."""
     length, size = (type_.shape[dim] for type_ in op.signature.operands[:2])
-    of_class, axes = along(base.layout, dim), len(machine.sizes)
-    shape = (*machine.sizes, length)
-    rows: Rows = np.zeros((1,) * len(shape), np.int64)
-    if of_class is not None:
-        rows = rows_of(base.layout, of_class)
-        if rows.size != np.prod(rows.shape[:axes]) * length:
-            raise Unreadable("rows that other dimensions count, too")
-        rows = rows.reshape(*rows.shape[:axes], length)
-    rows = np.broadcast_to(rows, shape)
-    start = op.operands[2 + dim]
-    if of_class is not None and not are_numbers(machine, base):
-        for whole in whole_rows(machine, UPDATE, base, of_class):
-            if whole.size > size:
-                yield _Cut(dim, None, of_class, rows, whole, size, start)
-        return
-    for node, count in _equal_rows(machine, of_class is not None):
+    counted, start = along(base.layout, dim), op.operands[2 + dim]
+    if not are_numbers(machine, base):
+        for of_class in tiled_along(base.layout, dim):
+            rows = _rows_along(machine, base, of_class, length)
+            for whole in whole_rows(machine, UPDATE, base, of_class):
+                if whole.size > size:
+                    yield _Cut(dim, None, of_class, rows, whole, size, start)
+        if counted is not None:
+            return
+    rows = np.zeros((*machine.sizes, length), np.int64)
+    if counted is not None:
+        rows = _rows_along(machine, base, counted, length)
+    for node, count in _equal_rows(machine, counted is not None):
         whole = np.full(count, 0 if node is None else fill(node))
         if count > size:
             yield _Cut(dim, node, None, rows, whole, size, start)
+
+
+def _rows_along(machine: Machine, base: View, of_class: int, length: int) -> Rows:
+    """By device and position along one dimension."""
+    rows, axes = rows_of(base.layout, of_class), len(machine.sizes)
+    if rows.size != np.prod(rows.shape[:axes]) * length:
+        raise Unreadable("rows that other dimensions count, too")
+    rows = rows.reshape(*rows.shape[:axes], length)
+    return np.broadcast_to(rows, (*machine.sizes, length))
 
 
 def _equal_rows(machine: Machine, numbers_: bool) -> list[tuple[int | None, int]]:
@@ -302,12 +328,14 @@ def _applied(
     machine: Machine, op: Op, base: View, new: View, placed: Sequence[_Placed]
 ) -> View:
     """The update of the whole."""
-    shape = list(op.signature.results[0].shape)
+    (result,) = op.signature.results
+    shape = list(result.shape)
     for cut, _, _ in placed:
         shape[cut.dim] = cut.total
         base = _whole(machine, base, cut)
-    type_ = tensor(tuple(shape), op.signature.results[0].dtype)
-    equation = machine.equation(op.signature)
+    type_ = tensor(tuple(shape), result.dtype)
+    types = (type_, *op.signature.operands[1:])
+    equation = machine.equation(Signature.of(op.kind, {}, types, (type_,)))
     indices = [index for _, index, _ in placed]
     (made,) = machine.apply(equation, (base, new, *indices), (type_,))
     return made
