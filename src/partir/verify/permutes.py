@@ -26,6 +26,8 @@ from partir.verify.merging import along_one
 from partir.verify.rows import GARBAGE, Rows
 from partir.verify.spread import class_dims, narrowed, rows_of, shape_of, with_rows
 
+_NO_BITS = {"f8E8M0FNU": "5.877470e-39"}  # as MLIR spells it
+
 
 @handler("collective_permute")
 def _permute(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]:
@@ -85,7 +87,8 @@ def _without(machine: Machine, view: View, received: View, gone: Rows) -> View:
 
 
 def _zeros(machine: Machine, type_: TensorType) -> View:
-    literal = "0.000000e+00"
+    """What has no bits: a number that is not zero, of a type without."""
+    literal = _NO_BITS.get(type_.dtype, "0.000000e+00")
     if type_.dtype == "i1":
         literal = "false"
     elif type_.dtype[0] in "iu":
