@@ -3,8 +3,8 @@
     python -m benchmarks.held_out_choice [--models gpt2 vit …] [--clock cpu] [--json]
 
 Five models of packages, as their authors wrote them, run under the schedules and meshes
-of `benchmarks.simulator_accuracy`, which says how; Megatron's splits are named below.
-Run it twice for two runs: each calibrates by itself.
+of `benchmarks.simulator_accuracy`, which says how, where these make use of all devices;
+Megatron's splits are named below. Run it twice for two runs: each calibrates by itself.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def main(argv: list[str] | None = None) -> None:
     rows = [
         row
         for model in models(options.models)
-        for row in accuracy.time_model(model, spec, options.rounds, clock)
+        for row in accuracy.time_model(model, spec, options.rounds, clock, idle=False)
     ]
     found = {"spec": asdict(spec), "times": [asdict(row) for row in rows]}
     print(json.dumps(found, indent=1) if options.json else accuracy.show_times(rows))

@@ -170,19 +170,27 @@ def calibrated(quick: bool, clock: Any) -> Any:
     return fit_spec("this machine", DEVICES, measured, **machine(DEVICES)).spec
 
 
-def cases(model: Any, device: Any) -> Iterator[tuple[str, Any]]:
-    """The model under each schedule on each mesh that it makes use of."""
+def cases(model: Any, device: Any, idle: bool = True) -> Iterator[tuple[str, Any]]:
+    """The model under each schedule on each mesh that it makes use of.
+
+    Unless axes may be `idle`, it makes use of all of the mesh.
+    """
     for axes in suite.MESHES:
+        real = {axis for axis, size in axes.items() if size > 1}
         for name, schedule in model.schedules().items():
             used = {tactic.axis for tactic in schedule}
-            if any(axes[axis] == 1 for axis in used) or (not used and axes["B"] != 4):
+            if not used <= real or (not used and axes["B"] != 4):
+                continue
+            if not idle and used != real:
                 continue
             yield name, suite.partitioned(model, schedule, axes, device=device)
 
 
-def time_model(model: Any, device: Any, rounds: int, clock: Any) -> list[Timed]:
+def time_model(
+    model: Any, device: Any, rounds: int, clock: Any, idle: bool = True
+) -> list[Timed]:
     """All schedules in turn, several times over, so that all see the same noise."""
-    listed = [(name, done, done.compile()) for name, done in cases(model, device)]
+    listed = [(name, done, done.compile()) for name, done in cases(model, device, idle)]
     print(f"timing {model.name}: {len(listed)} schedules", file=sys.stderr, flush=True)
     times: list[list[float]] = [[] for _ in listed]
     for _ in range(rounds):
