@@ -56,7 +56,7 @@ class Case:
     # How far peaks differ where kernels run as soon as they can. Folded, the peak is in
     # the backward pass of the repetition that stands for all. The whole program's may
     # be before it, and then only that is lower if operands are put in order late.
-    room: float = 0.08
+    room: float = 0.09
 
 
 def _transformer(layers: int, separate: bool) -> Callable[[], Program]:
@@ -140,7 +140,10 @@ def assert_alike(one: Estimate, other: Estimate, case: Case, room: float) -> Non
     odd = case.odd
     counts = other.program.collectives
     assert sum(abs(n - counts[kind]) for kind, n in one.collectives.items()) <= odd
-    assert one.compute_seconds == pytest.approx(other.compute_seconds, rel=0.02)
+    # Which sums are kept depends on what outlives them: in the last layer it is other
+    # values than in the repetition that stands for all.
+    kept = 0.03 if one.device.export.keeps_sums else 0.02
+    assert one.compute_seconds == pytest.approx(other.compute_seconds, rel=kept)
     # Which small values go together depends on what else there is, and all layers have
     # more of it than one.
     exact = 0.005 if one.device.export.moves_together else 0.001
