@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from partir.execute.types import jax_struct
-from partir.fuzz.meaning.evaluate import compiled, evaluate
+from partir.fuzz.meaning.evaluate import evaluate, runnable
 from partir.fuzz.meaning.lockstep import lockstep
 from partir.ir.core import Program
 from partir.verify.excerpt import program_text
@@ -40,15 +41,27 @@ def outputs(
 
     Small programs can be interpreted, which starts no threads of XLA's.
     """
+    return running(done, local, interpreted)(seed)
+
+
+def running(
+    done: Any, local: Program, interpreted: bool = False
+) -> Callable[[int], list[np.ndarray]]:
+    """From a seed to results; what is compiled is compiled once."""
+    module = lockstep(program_text(local), done.mesh.size)
+    many = len(local.ops) * done.mesh.size > _MANY  # which XLA takes minutes to compile
+    text = str(module)
+    run = functools.partial(evaluate, text) if many or interpreted else runnable(text)
+    return lambda seed: run(_given(done, seed))
+
+
+def _given(done: Any, seed: int) -> list[np.ndarray]:
+    """Arguments of all devices."""
     rng, given = np.random.default_rng(seed), []
     program = done.program
     for value, tiling in zip(program.body.arguments, done.spmd.in_tilings, strict=True):
         given += tiles(_drawn(rng, program.types[value]), tiling, done.mesh)
-    module = lockstep(program_text(local), done.mesh.size)
-    many = len(local.ops) * done.mesh.size > _MANY  # which XLA takes minutes to compile
-    if many or interpreted:
-        return evaluate(module, given)
-    return compiled(str(module), given)
+    return given
 
 
 def _drawn(rng: np.random.Generator, type_: Any) -> np.ndarray:
@@ -79,13 +92,14 @@ class Numbers:
     @cached_property
     def wanted(self) -> dict[int, list[np.ndarray]]:
         """Results by seed."""
-        return {seed: outputs(self.done, self.right, seed) for seed in (1, 2)}
+        run = running(self.done, self.right)
+        return {seed: run(seed) for seed in (1, 2)}
 
     def equal(self, other: Program) -> bool:
         """Whether another program gives the same."""
+        run = running(self.done, other)
         for seed, wanted in self.wanted.items():
-            found = outputs(self.done, other, seed)
-            if not all(map(close, wanted, found)):
+            if not all(map(close, wanted, run(seed))):
                 return False
         return True
 

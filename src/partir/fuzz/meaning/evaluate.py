@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -34,15 +34,22 @@ def evaluate(source: str | Any, args: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 def compiled(text: str, args: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The same, by XLA on one device."""
+    return runnable(text)(args)
+
+
+def runnable(text: str) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
+    """`main`, by XLA on one device; compiled at the first call, and kept."""
     outs = [jax_struct(type_) for type_ in result_types(parsed(text))]
     takes = [jax_struct(type_) for type_ in argument_types(parsed(text))]
-    args = [a.astype(t.dtype) for a, t in zip(args, takes, strict=True)]
     module = Module(text)
-    with jax.enable_x64(True):
-        run = jax.jit(
-            lambda *given: call_module(module, outs, *given), keep_unused=True
-        )
-        return [exactly(np.asarray(made)) for made in run(*args)]
+    jitted = jax.jit(lambda *given: call_module(module, outs, *given), keep_unused=True)
+
+    def run(args: Sequence[np.ndarray]) -> list[np.ndarray]:
+        args = [a.astype(t.dtype) for a, t in zip(args, takes, strict=True)]
+        with jax.enable_x64(True):
+            return [exactly(np.asarray(made)) for made in jitted(*args)]
+
+    return run
 
 
 def exactly(array: np.ndarray) -> np.ndarray:
