@@ -45,7 +45,7 @@ class _Sums:
         self.reads: Counter[int] = Counter()
         for place, op in enumerate(ops):
             read = set(reads_of(op))
-            self.last.update(dict.fromkeys(read - sweep.splats.keys(), place))
+            self.last.update((v, place) for v in read if v not in sweep.splats)
             self.reads.update(read)
         for value in (*sweep.block.arguments, *sweep.block.results):
             self.last[value] = len(ops)
