@@ -19,11 +19,19 @@ def gathers_most(program: SpmdProgram) -> bool:
     A weight is gathered twice, and its gradient is a product: if activations take no
     room at all, gathers make twice as much.
     """
-    gathered = made = 0
-    for op, _ in program.walk():
-        if isinstance(op, Collective):
-            if op.after >= 0:
-                gathered += program.types[op.result].bytes
-        elif isinstance(op, Compute) and role_of(op.nest) is Role.OPAQUE:
-            made += sum(program.types[value].bytes for value in op.results)
-    return gathered > made
+    gathered = sum(
+        program.types[op.result].bytes
+        for op, _ in program.walk()
+        if isinstance(op, Collective) and op.after >= 0
+    )
+    return gathered > 0 and gathered > _made_by_products(program)
+
+
+def _made_by_products(program: SpmdProgram) -> int:
+    """Bytes of all that no kernel makes on the side."""
+    return sum(
+        program.types[value].bytes
+        for op, _ in program.walk()
+        if isinstance(op, Compute) and role_of(op.nest) is Role.OPAQUE
+        for value in op.results
+    )
