@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import partir.frontend.load
-import partir.spmd.export
+import partir.spmd.stablehlo.export
 import partir.spmd.stages  # noqa: F401  (these import whatever cites something)
 from partir.rules.identities import ASSUMPTIONS, IDENTITIES, Identity, citations
 from partir.rules.linear import kinds

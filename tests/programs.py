@@ -18,8 +18,8 @@ from partir.mesh import Mesh
 from partir.partition.graph import Graph
 from partir.partition.propagate import propagate
 from partir.partition.state import State
-from partir.spmd.export import stablehlo_text
 from partir.spmd.program import SpmdProgram
+from partir.spmd.stablehlo.export import stablehlo_text
 
 Tactic = tuple[str, Mapping[str, int]]
 """A mesh axis, and the dimension to tile of each argument or result named."""

@@ -13,7 +13,7 @@ from partir.execute.types import jax_struct
 from partir.fuzz.meaning.evaluate import evaluate, runnable
 from partir.fuzz.meaning.lockstep import lockstep
 from partir.ir.core import Program
-from partir.verify.excerpt import program_text
+from partir.verify.failures.excerpt import program_text
 
 _MANY = 6000  # ops of all devices
 

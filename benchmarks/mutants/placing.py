@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.mutants.edit import Site, mistake
 from partir.ir.attributes import i64_array, ints
 from partir.ir.core import Op
-from partir.verify.groups import dense
+from partir.verify.layouts.groups import dense
 
 
 def _pairs(site: Site) -> np.ndarray | None:

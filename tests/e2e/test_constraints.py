@@ -14,7 +14,7 @@ from jax.sharding import PartitionSpec as P
 
 import partir
 from partir.partition.check import check
-from partir.spmd.sequential import sequential_text
+from partir.spmd.stablehlo.sequential import sequential_text
 from tests.programs import run_text
 from tests.refusals import message
 

@@ -16,7 +16,7 @@ import pytest
 from jax import Array, lax
 
 import partir
-from partir.spmd.sequential import sequential_text
+from partir.spmd.stablehlo.sequential import sequential_text
 from tests.rules.tiles import run as run_text
 
 pytestmark = pytest.mark.usefixtures("x64")

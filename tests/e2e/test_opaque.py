@@ -17,7 +17,7 @@ import partir
 from partir import ManualPartition
 from partir.frontend.opaque_calls import local_functions
 from partir.frontend.parsing import parse_module
-from partir.spmd.sequential import sequential_text
+from partir.spmd.stablehlo.sequential import sequential_text
 from tests.e2e.compare import MESH, assert_same
 from tests.e2e.kernels import attention, plain_attention
 from tests.programs import run_text

@@ -21,7 +21,7 @@ from partir import ManualPartition
 from partir.frontend.opaque_calls import local_functions
 from partir.partition.check import check
 from partir.partition.tied import tied
-from partir.spmd.sequential import sequential_text
+from partir.spmd.stablehlo.sequential import sequential_text
 from tests.e2e.compare import MESH, QUICK, assert_same
 from tests.programs import run_text
 

@@ -18,7 +18,7 @@ from jax import Array, lax
 import partir
 from partir.rules.reach import Extent
 from partir.spmd.exchange import Window
-from partir.spmd.sequential import sequential_text
+from partir.spmd.stablehlo.sequential import sequential_text
 from tests.e2e.compare import QUICK
 from tests.rules.tiles import run as run_text
 

@@ -20,7 +20,7 @@ from partir.fuzz.programs.sketch import (
     NoFit,
     Sketch,
 )
-from partir.spmd.export import _Exporter
+from partir.spmd.stablehlo.export import _Exporter
 
 PROGRAMS = 30
 LOST = 3  # a program with a sum over devices

@@ -9,7 +9,7 @@ from partir.fuzz import schedules
 from partir.ir.types import TensorType
 from partir.rules import slices
 from partir.rules.monoids import identity
-from partir.spmd import padding
+from partir.spmd.lowering import padding
 
 NAN = {
     "f64": "0x7FF8000000000000",

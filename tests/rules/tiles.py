@@ -28,7 +28,7 @@ from partir.rules.local import INDEX, Ssa
 from partir.rules.monoids import garbage
 from partir.rules.nest import Nest, nest_of
 from partir.rules.slices import window_of_whole
-from partir.spmd.emit import TextEmitter
+from partir.spmd.stablehlo.emit import TextEmitter
 from tests.rules.dense import with_dense_products
 from tests.rules.samples.sample import Sample
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from partir.partition.state import State
 from partir.rules.nest import Tiling
-from partir.spmd.lower import lower
+from partir.spmd.lowering.lower import lower
 from partir.spmd.program import Collective, SpmdOp, SpmdProgram
-from partir.spmd.sweep import Pass, run_pass
+from partir.spmd.rewrites.sweep import Pass, run_pass
 from tests.programs import partition, program_of, run_spmd
 
 M2, B4M2, B2M2 = {"M": 2}, {"B": 4, "M": 2}, {"B": 2, "M": 2}

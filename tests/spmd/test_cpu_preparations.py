@@ -12,14 +12,14 @@ import pytest
 from jax import Array, lax
 
 import partir
-from partir.spmd.export import stablehlo_text
 from partir.spmd.export_policy import PLAIN, XLA_CPU
-from partir.spmd.loop_sums import sum_inside_loops
-from partir.spmd.prepare import has_ties, prepared
+from partir.spmd.preparations.loop_sums import sum_inside_loops
+from partir.spmd.preparations.prepare import has_ties, prepared
 from partir.spmd.program import Control, SpmdProgram
-from partir.spmd.rewrites import rewrite
-from partir.spmd.sweep import collectives_of, run_pass
-from partir.spmd.tie_gathers import tie_gathers_in_loops
+from partir.spmd.rewrites.sweep import collectives_of, run_pass
+from partir.spmd.rewrites.table import rewrite
+from partir.spmd.rewrites.tie_gathers import tie_gathers_in_loops
+from partir.spmd.stablehlo.export import stablehlo_text
 from tests.spmd.lowered import M2, Lowered, W, X, assert_same, lowered
 
 pytestmark = pytest.mark.usefixtures("x64")

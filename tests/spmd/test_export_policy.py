@@ -16,7 +16,6 @@ import partir
 from partir.simulate.device.catalogue import _SPECS
 from partir.simulate.device.spec import DeviceSpec
 from partir.simulate.device.spec_files import load_spec
-from partir.spmd.export import stablehlo_text
 from partir.spmd.export_policy import (
     PLAIN,
     POLICIES,
@@ -26,10 +25,11 @@ from partir.spmd.export_policy import (
     export_policy_from_data,
     policy_of,
 )
-from partir.spmd.prepare import has_ties, prepared
+from partir.spmd.preparations.prepare import has_ties, prepared
 from partir.spmd.program import SpmdProgram
-from partir.spmd.rewrites import rewrite
-from partir.spmd.sweep import collectives_of
+from partir.spmd.rewrites.sweep import collectives_of
+from partir.spmd.rewrites.table import rewrite
+from partir.spmd.stablehlo.export import stablehlo_text
 from tests.spmd.lowered import M2, W, X, lowered
 
 

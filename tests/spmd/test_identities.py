@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 import partir.frontend.load
-import partir.spmd.export
+import partir.spmd.stablehlo.export
 import partir.spmd.stages  # noqa: F401  (these import whatever cites something)
 from benchmarks.identities_page import PAGE, page
 from partir.normal.table import FORMS, Rewrite
 from partir.rules.identities import ASSUMPTIONS, IDENTITIES, citations
 from partir.rules.linear import kinds
-from partir.spmd.prepare import PREPARATIONS
-from partir.spmd.rewrites import PASSES, drop_dead
-from partir.spmd.sweep import Pass
+from partir.spmd.preparations.prepare import PREPARATIONS
+from partir.spmd.rewrites.sweep import Pass
+from partir.spmd.rewrites.table import PASSES, drop_dead
 
 TESTS = Path(__file__).parents[1]
 SOURCE = TESTS.parent / "src" / "partir"
@@ -53,10 +53,14 @@ def makes_collectives(function: ast.AST) -> bool:
     )
 
 
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts)
+
+
 def test_whatever_makes_a_collective_cites_an_identity() -> None:
     found = {
-        f"partir.spmd.{path.stem}.{name}"
-        for path in (SOURCE / "spmd").glob("*.py")
+        f"{module_name(path)}.{name}"
+        for path in (SOURCE / "spmd").rglob("*.py")
         for name, function in functions(ast.parse(path.read_text(encoding="utf-8")))
         if makes_collectives(function)
     }

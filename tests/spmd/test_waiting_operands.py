@@ -13,10 +13,9 @@ from jax import Array, lax
 
 import partir
 from partir.spmd import export_policy
-from partir.spmd.export import stablehlo_text
 from partir.spmd.export_policy import XLA_CPU
-from partir.spmd.late_operands import put_in_order_late
-from partir.spmd.prepare import prepared
+from partir.spmd.preparations.late_operands import put_in_order_late
+from partir.spmd.preparations.prepare import prepared
 from partir.spmd.program import (
     Block,
     Control,
@@ -24,7 +23,8 @@ from partir.spmd.program import (
     has_barriers,
     is_barrier,
 )
-from partir.spmd.sweep import run_pass
+from partir.spmd.rewrites.sweep import run_pass
+from partir.spmd.stablehlo.export import stablehlo_text
 from tests.explain.programs import f32
 
 AXES = {"B": 4}

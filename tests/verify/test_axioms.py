@@ -9,8 +9,8 @@ import pytest
 
 import partir.verify.proof  # noqa: F401  (handlers register themselves)
 from partir.verify.equations.registry import _EQUATIONS
-from partir.verify.linear import _RULES
-from partir.verify.machine import _CONTROL, HANDLERS, MOVERS
+from partir.verify.identities.linear import _RULES
+from partir.verify.machine.machine import _CONTROL, HANDLERS, MOVERS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/semantics.md").read_text()

@@ -18,7 +18,7 @@ from benchmarks.models import mlp, suite
 from partir.frontend.device_local import read_device_local
 from partir.ir.core import Program
 from partir.verify import ReadSource, compare
-from partir.verify.excerpt import program_text
+from partir.verify.failures.excerpt import program_text
 
 pytestmark = pytest.mark.quick
 

@@ -14,8 +14,8 @@ from jax import lax
 import partir
 from partir.execute.types import jax_struct
 from partir.ir.types import tensor
-from partir.verify.monoids import is_identity
-from partir.verify.types import SMALL, widens
+from partir.verify.classes.monoids import is_identity
+from partir.verify.classes.types import SMALL, widens
 from tests.verify.modules import (
     Case,
     all_reduce,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from partir.verify.classes import Classes
-from partir.verify.layout import Digit, DigitLayout, View
-from partir.verify.rows import FIRST_FILLED, OPEN, RowTable, fill
-from partir.verify.terms import ClassTerm
-from partir.verify.unjoined import split
+from partir.verify.classes.classes import Classes
+from partir.verify.classes.rows import FIRST_FILLED, OPEN, RowTable, fill
+from partir.verify.classes.terms import ClassTerm
+from partir.verify.layouts.layout import Digit, DigitLayout, View
+from partir.verify.layouts.unjoined import split
 
 pytestmark = pytest.mark.quick
 

@@ -8,7 +8,7 @@ import pytest
 from jax import lax
 
 import partir
-from partir.verify.concrete import RUN, within
+from partir.verify.layouts.concrete import RUN, within
 from tests.verify.modules import Case, constant, function, is_proved, unary
 
 pytestmark = pytest.mark.quick

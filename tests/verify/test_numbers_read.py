@@ -9,7 +9,7 @@ from jax import lax
 
 import partir
 from partir.mesh import Mesh
-from partir.verify.rows import FIRST_FILLED, MadeRows, fill
+from partir.verify.classes.rows import FIRST_FILLED, MadeRows, fill
 from tests.verify.modules import (
     Case,
     all_reduce,

@@ -12,10 +12,10 @@ from jax import Array, lax
 
 import partir
 from partir.mesh import Mesh
-from partir.verify.classes import Classes
-from partir.verify.reduction import Reduction
-from partir.verify.sums import reduce
-from partir.verify.terms import ClassTerm
+from partir.verify.classes.classes import Classes
+from partir.verify.classes.terms import ClassTerm
+from partir.verify.identities.reduction import Reduction
+from partir.verify.identities.sums import reduce
 from tests.verify.modules import Case, all_reduce, constant, function, is_proved
 
 FOUR = Mesh({"A": 2, "B": 2})

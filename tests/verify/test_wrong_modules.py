@@ -9,7 +9,7 @@ import pytest
 import partir
 from partir.mesh import Mesh
 from partir.verify import prove
-from partir.verify.monoids import is_identity
+from partir.verify.classes.monoids import is_identity
 
 ONE, TWO = Mesh({"B": 1}), Mesh({"B": 2})
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from partir.mesh import Mesh
-from partir.verify.classes import Classes
-from partir.verify.concrete import KNOWN, numbers
-from partir.verify.layout import Digit, DigitLayout, View
-from partir.verify.rows import OPEN, RowTable, fill
-from partir.verify.terms import ClassTerm
+from partir.verify.classes.classes import Classes
+from partir.verify.classes.rows import OPEN, RowTable, fill
+from partir.verify.classes.terms import ClassTerm
+from partir.verify.layouts.concrete import KNOWN, numbers
+from partir.verify.layouts.layout import Digit, DigitLayout, View
 from tests.verify.modules import (
     CHANNEL,
     WHOLE,

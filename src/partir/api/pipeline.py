@@ -15,9 +15,9 @@ from partir.mesh import Mesh
 from partir.partition.actions import Partition
 from partir.partition.complete import complete
 from partir.report.remarks import refuse_whole
-from partir.spmd.lower import lower
-from partir.spmd.resting_operands import rest_operands
-from partir.spmd.rewrites import rewrite
+from partir.spmd.lowering.lower import lower
+from partir.spmd.lowering.resting_operands import rest_operands
+from partir.spmd.rewrites.table import rewrite
 from partir.spmd.stages import lower_state
 from partir.tactics.apply import apply_schedule
 from partir.tactics.schedule import Schedule

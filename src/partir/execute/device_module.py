@@ -5,9 +5,9 @@ from __future__ import annotations
 from partir.execute.module import Module
 from partir.frontend.opaque_calls import local_functions
 from partir.frontend.trace import Traced
-from partir.spmd.export import stablehlo_text
 from partir.spmd.export_policy import ExportPolicy
 from partir.spmd.program import SpmdProgram
+from partir.spmd.stablehlo.export import stablehlo_text
 
 
 def export(spmd: SpmdProgram, policy: ExportPolicy) -> Module:

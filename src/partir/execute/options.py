@@ -9,11 +9,11 @@ import jax
 
 from partir.execute.jax_private import SCHEDULER_TYPES
 from partir.spmd.export_policy import ExportPolicy, policy_of
-from partir.spmd.joint_moves import joins_moves
-from partir.spmd.prepare import has_ties, prepared
-from partir.spmd.product_order import waits_of
+from partir.spmd.preparations.joint_moves import joins_moves
+from partir.spmd.preparations.prepare import has_ties, prepared
+from partir.spmd.preparations.product_order import waits_of
+from partir.spmd.preparations.weight_sizes import gathers_most
 from partir.spmd.program import SpmdProgram, has_barriers
-from partir.spmd.weight_sizes import gathers_most
 
 CompilerOption: TypeAlias = bool | int | float | str
 CompilerOptions: TypeAlias = Mapping[str, CompilerOption]

@@ -22,7 +22,7 @@ from partir.ir.core import Port, Program
 from partir.mesh import Mesh
 from partir.partition.actions import Action
 from partir.partition.check import check
-from partir.spmd.sequential import sequential_text
+from partir.spmd.stablehlo.sequential import sequential_text
 from partir.tactics.recorded import recorded_schedule
 from partir.verify import Proof
 

@@ -15,7 +15,7 @@ from partir.ir.source import Location
 from partir.mesh import Mesh
 from partir.partition.graph import Graph
 from partir.partition.state import State
-from partir.spmd.sequential import sequential_text
+from partir.spmd.stablehlo.sequential import sequential_text
 
 
 def source_text(program: Program) -> str:

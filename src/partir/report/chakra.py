@@ -17,8 +17,8 @@ import numpy as np
 from partir.report import wire
 from partir.simulate.estimate import Estimate
 from partir.simulate.timeline import Event, event_name, event_source
-from partir.spmd.export import permutation, replica_groups
 from partir.spmd.program import EXCHANGE, SLICE, Collective, Control
+from partir.spmd.stablehlo.export import permutation, replica_groups
 
 VERSION = "0.0.4"
 COMPUTE, SEND, RECEIVE, COLLECTIVE = 4, 5, 6, 7

@@ -7,10 +7,10 @@ from dataclasses import replace
 from partir.ir.garbage import collection_paused
 from partir.partition.complete import complete
 from partir.partition.state import State
-from partir.spmd.lower import lower
+from partir.spmd.lowering.lower import lower
+from partir.spmd.lowering.resting_operands import rest_operands
 from partir.spmd.program import FoldedRepeats, SpmdProgram
-from partir.spmd.resting_operands import rest_operands
-from partir.spmd.rewrites import rewrite
+from partir.spmd.rewrites.table import rewrite
 
 
 @collection_paused

@@ -34,11 +34,11 @@ from partir.ir.user_rule import (
     parse,
 )
 from partir.ir.user_rule_shapes import fitted, sizes
-from partir.verify.align import Equation, Label
 from partir.verify.equations.registry import rest
-from partir.verify.layout import Unreadable, View, depends_on, reshaped, size_of
-from partir.verify.machine import Machine, handler
-from partir.verify.reductions import reduced, reduced_over_axes
+from partir.verify.layouts.align import Equation, Label
+from partir.verify.layouts.layout import Unreadable, View, depends_on, reshaped, size_of
+from partir.verify.machine.machine import Machine, handler
+from partir.verify.reductions.reductions import reduced, reduced_over_axes
 
 _MONOIDS = {name: name for name in ("sum", "max", "min", "and", "or", SAME)}
 _MONOIDS["mul"] = "product"

@@ -7,42 +7,42 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-import partir.verify.collectives
-import partir.verify.counting
-import partir.verify.cutting
-import partir.verify.loops
-import partir.verify.manual
-import partir.verify.moving
-import partir.verify.ordering
-import partir.verify.permutes
-import partir.verify.pools
-import partir.verify.reductions
-import partir.verify.scatters
-import partir.verify.windows  # noqa: F401  (handlers register themselves)
+import partir.verify.devices.collectives
+import partir.verify.devices.loops
+import partir.verify.devices.manual
+import partir.verify.devices.permutes
+import partir.verify.lookups.scatters
+import partir.verify.machine.counting
+import partir.verify.moves.cutting
+import partir.verify.moves.moving
+import partir.verify.moves.pools
+import partir.verify.moves.windows
+import partir.verify.reductions.ordering
+import partir.verify.reductions.reductions  # noqa: F401  (handlers register themselves)
 from partir.errors import VerificationError
 from partir.frontend.device_local import read_device_local
 from partir.ir.core import Program
 from partir.ir.garbage import collection_paused
 from partir.ir.types import TensorType
 from partir.mesh import Mesh
-from partir.verify.alike import alike
-from partir.verify.blame import (
+from partir.verify.classes.classes import Classes
+from partir.verify.classes.terms import ClassTerm
+from partir.verify.devices.bundles import unbundled
+from partir.verify.devices.held import given_in_tiles, in_tiles
+from partir.verify.elements.written_out import ProgramTilings, written_out
+from partir.verify.failures.blame import (
     blamed,
     described,
     difference,
     layout_text,
     part_of,
 )
-from partir.verify.bundles import unbundled
-from partir.verify.classes import Classes
-from partir.verify.elements.written_out import ProgramTilings, written_out
-from partir.verify.excerpt import excerpt
-from partir.verify.held import given_in_tiles, in_tiles
-from partir.verify.layout import Digit, DigitLayout, View, size_of
-from partir.verify.machine import Known, Machine, Unknown
+from partir.verify.failures.excerpt import excerpt
+from partir.verify.layouts.alike import alike
+from partir.verify.layouts.layout import Digit, DigitLayout, View, size_of
+from partir.verify.layouts.spread import same
+from partir.verify.machine.machine import Known, Machine, Unknown
 from partir.verify.promises import Promises, kept_call
-from partir.verify.spread import same
-from partir.verify.terms import ClassTerm
 
 _SHOWN = 5
 NOTHING_PROMISED = Promises()

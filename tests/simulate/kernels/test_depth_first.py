@@ -13,7 +13,7 @@ from partir.simulate.device.fusion_policy import XLA, XLA_CPU
 from partir.simulate.kernels.depth_first import depth_first, spans_in
 from partir.simulate.kernels.fusion import Fuser
 from partir.simulate.kernels.kernel import Kernels
-from partir.spmd.weight_sizes import gathers_most
+from partir.spmd.preparations.weight_sizes import gathers_most
 from tests.simulate import models
 
 W = models.f32((64, 64), "float32")

@@ -15,7 +15,7 @@ from partir.verify.elements.constants import number
 from partir.verify.elements.elementwise import Elementwise
 from partir.verify.elements.lockstep import Lockstep
 from partir.verify.elements.rings import Complex, Integers, ring_of
-from partir.verify.layout import Unreadable
+from partir.verify.layouts.layout import Unreadable
 
 LARGE = 10**6
 

@@ -18,13 +18,13 @@ from partir.simulate.kernels.narrowed import narrowed
 from partir.simulate.kernels.product_operands import with_operands
 from partir.simulate.kernels.scatter_sums import scatter_into_sums
 from partir.simulate.kernels.tile_copies import copy_tiles
-from partir.spmd.authors_barriers import drop_barriers
-from partir.spmd.prepare import has_ties, prepared
-from partir.spmd.product_order import waits_of
+from partir.spmd.preparations.authors_barriers import drop_barriers
+from partir.spmd.preparations.prepare import has_ties, prepared
+from partir.spmd.preparations.product_order import waits_of
+from partir.spmd.preparations.weight_sizes import gathers_most
 from partir.spmd.program import Collective, SpmdProgram
-from partir.spmd.rewrites import drop_dead
-from partir.spmd.sweep import run_pass
-from partir.spmd.weight_sizes import gathers_most
+from partir.spmd.rewrites.sweep import run_pass
+from partir.spmd.rewrites.table import drop_dead
 
 Waits = Mapping[int, tuple[int, ...]]
 """Values that must be there before a product or a loop, by its source op."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from partir.rules.nest import Nest
 from partir.rules.traits import Role, role_of
 from partir.spmd.program import Compute, SpmdOp
-from partir.spmd.sweep import Sweep
+from partir.spmd.rewrites.sweep import Sweep
 
 
 def merge_equal(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:

@@ -28,7 +28,7 @@ from partir.spmd.program import (
     SpmdProgram,
     node_of,
 )
-from partir.spmd.sweep import reads_of
+from partir.spmd.rewrites.sweep import reads_of
 
 ComputedIn = frozenset[int] | None
 """Kernels that compute an op, each by the number of the op that it ends with.

@@ -9,8 +9,8 @@ from dataclasses import replace
 from partir.ir.core import Region
 from partir.simulate.fold_multiplicity import Multiplicity
 from partir.spmd.program import Block, Collective, Compute, Control, SpmdProgram
-from partir.spmd.sweep import collectives_of
-from partir.spmd.tie_gathers import gather_key
+from partir.spmd.rewrites.sweep import collectives_of
+from partir.spmd.rewrites.tie_gathers import gather_key
 
 
 def handed_values(program: SpmdProgram, multiplicity: Multiplicity) -> dict[int, int]:

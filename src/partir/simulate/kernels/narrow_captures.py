@@ -16,7 +16,7 @@ from partir.ir.types import TensorType, tensor
 from partir.rules.nest import nest_of
 from partir.simulate.kernels.narrowed import NARROW, WIDE, is_product, passes
 from partir.spmd.program import Block, Compute, Control, SpmdOp, node_of
-from partir.spmd.sweep import Sweep, renamed_in
+from partir.spmd.rewrites.sweep import Sweep, renamed_in
 
 
 def narrow_captures(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:

@@ -16,10 +16,10 @@ from partir.rules.nest import nest_of
 from partir.rules.traits import is_narrow
 from partir.simulate.device.spec import DeviceSpec
 from partir.simulate.kernels.operand_layouts import Form, operand_forms
-from partir.spmd.flat_weights import flat_product
+from partir.spmd.preparations.flat_weights import flat_product
 from partir.spmd.program import Collective, Compute, SpmdOp, SpmdProgram, node_of
-from partir.spmd.rewrites import drop_dead
-from partir.spmd.sweep import Sweep, run_pass
+from partir.spmd.rewrites.sweep import Sweep, run_pass
+from partir.spmd.rewrites.table import drop_dead
 
 _WIDE, _RESHAPE = "f32", "stablehlo.reshape"
 _SUMS = frozenset(("all_reduce", "reduce_scatter"))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from partir.rules.monoids import is_identity, monoid_of
 from partir.spmd.program import Compute, SpmdOp
-from partir.spmd.sweep import Sweep
+from partir.spmd.rewrites.sweep import Sweep
 
 
 def scatter_into_sums(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:

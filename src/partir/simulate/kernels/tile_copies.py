@@ -2,7 +2,7 @@
 
 What is gathered comes one tile behind the other, and is put in order for those who read
 it; what is scattered is put so before. Programs are exported so for CPUs
-(`spmd/outer_tiles.py`).
+(`spmd/stablehlo/outer_tiles.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from partir.ir.core import Signature
 from partir.ir.types import TensorType
 from partir.rules.nest import nest_of
 from partir.spmd.program import Collective, Compute, SpmdOp, node_of
-from partir.spmd.sweep import Sweep
+from partir.spmd.rewrites.sweep import Sweep
 
 
 def copy_tiles(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:

@@ -20,7 +20,7 @@ from partir.simulate.fold_multiplicity import Multiplicity
 from partir.simulate.kernels.facts import Facts, facts_of
 from partir.simulate.kernels.operand_layouts import operand_forms
 from partir.spmd.program import Block, Collective, Compute, Control, SpmdOp, SpmdProgram
-from partir.spmd.sweep import reads_of
+from partir.spmd.rewrites.sweep import reads_of
 
 Types = Sequence[TensorType]
 Times = Callable[[SpmdOp], int]

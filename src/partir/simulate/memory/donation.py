@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from partir.simulate.fold_multiplicity import Multiplicity
 from partir.simulate.kernels.kernel import Kernels
 from partir.simulate.memory.habits import MemoryHabits
+from partir.spmd.preparations.succeeding import is_kept
 from partir.spmd.program import Collective, SpmdProgram
-from partir.spmd.succeeding import is_kept
 
 
 @dataclass(frozen=True, slots=True)

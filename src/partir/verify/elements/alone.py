@@ -33,9 +33,9 @@ from partir.verify.elements.ordering import Ordering
 from partir.verify.elements.products import product
 from partir.verify.elements.rings import ring_of
 from partir.verify.elements.starts import Start, any_row
-from partir.verify.layout import Unreadable
-from partir.verify.machine import SLIPS
-from partir.verify.pairs import trying
+from partir.verify.layouts.layout import Unreadable
+from partir.verify.machine.machine import SLIPS
+from partir.verify.reductions.pairs import trying
 
 Elements = list[Scalar]
 _SAME = frozenset({"stablehlo.optimization_barrier", CONSTRAINT})

@@ -20,7 +20,7 @@ from partir.verify.elements.rings import (
     ring_of,
 )
 from partir.verify.elements.starts import Reducer, Row, Start, any_row
-from partir.verify.layout import Unreadable
+from partir.verify.layouts.layout import Unreadable
 
 _BITWISE = ("and", "or", "xor")
 _NAMES = ("sum", "product", "max", "min", *_BITWISE)

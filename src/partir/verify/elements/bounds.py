@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from partir.verify.classes.finite import LARGEST, ROUNDING
 from partir.verify.elements.numbers import Numbers
-from partir.verify.finite import LARGEST, ROUNDING
 
 
 class FiniteBounds:

@@ -11,7 +11,7 @@ from partir.verify.elements.elementwise import Elementwise
 from partir.verify.elements.integers import compared
 from partir.verify.elements.lockstep import Lockstep, OnDevices, TooLarge, together
 from partir.verify.elements.rings import Integers, ring_of
-from partir.verify.layout import Unreadable
+from partir.verify.layouts.layout import Unreadable
 
 _MOST_STEPS = 1 << 10  # of a loop
 _MOST_ENDS = 16  # steps at which it may end

@@ -10,13 +10,13 @@ import numpy as np
 
 from partir.ir.core import Signature
 from partir.ir.types import TensorType
-from partir.verify.align import Equation, Label
 from partir.verify.elements.cases import GARBAGE, Scalar
 from partir.verify.elements.elementwise import Elementwise
 from partir.verify.elements.moving import numbered
 from partir.verify.elements.rings import Truths, ring_of
 from partir.verify.equations.registry import equation_of
-from partir.verify.layout import Unreadable
+from partir.verify.layouts.align import Equation, Label
+from partir.verify.layouts.layout import Unreadable
 
 Elements = list[Scalar]
 Sizes = Mapping[Label, int]

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from partir.verify.elements.field import MODULUS, Point
 from partir.verify.elements.rings import Integers, Plain, Ring, Truths
-from partir.verify.layout import Unreadable
+from partir.verify.layouts.layout import Unreadable
 
 _MOST = 2000  # cases of one formula
 _TURNED = 256  # cases of one that is turned inside out

@@ -12,7 +12,7 @@ from partir.ir.types import numpy_name
 from partir.verify.elements.cases import FALSE
 from partir.verify.elements.elementwise import Elementwise
 from partir.verify.elements.rings import Complex, Integers, Truths, ring_of
-from partir.verify.layout import Unreadable
+from partir.verify.layouts.layout import Unreadable
 
 _WORD = re.compile(r"-?0x[0-9A-Fa-f]+|-?\d+\.\d+(?:[eE][-+]?\d+)?|-?\d+|true|false")
 _TRUTHS = {"true": 1, "false": 0}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
+from partir.verify.classes.types import widens
 from partir.verify.elements import integers
 from partir.verify.elements.bounds import FiniteBounds
 from partir.verify.elements.cases import GARBAGE, Algebra, Cases, Scalar
@@ -21,8 +22,7 @@ from partir.verify.elements.rings import (
     ring_of,
 )
 from partir.verify.elements.summed import WidenedSums
-from partir.verify.layout import Unreadable
-from partir.verify.types import widens
+from partir.verify.layouts.layout import Unreadable
 
 Run = Callable[[Plain], Scalar]
 

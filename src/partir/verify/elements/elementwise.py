@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from partir.ir.core import Signature
+from partir.verify.classes.monoids import OF_TRUTHS, monoid_of_kind
 from partir.verify.elements import integers
 from partir.verify.elements.cases import (
     FALSE,
@@ -35,8 +36,7 @@ from partir.verify.elements.rings import (
 )
 from partir.verify.elements.widening import WidenedIntegers, is_integer
 from partir.verify.equations.elementwise import ELEMENTWISE
-from partir.verify.layout import Unreadable
-from partir.verify.monoids import OF_TRUTHS, monoid_of_kind
+from partir.verify.layouts.layout import Unreadable
 
 _WAY = re.compile(r"comparison_direction (\w+)")
 _NORMAL = 2.0**-14  # in every type

@@ -9,14 +9,14 @@ import numpy as np
 
 from partir.ir.attributes import integer
 from partir.ir.core import Op
+from partir.verify.classes.monoids import keeps_type, monoid_of
 from partir.verify.elements.alone import Elements
 from partir.verify.elements.cases import GARBAGE
 from partir.verify.elements.lockstep import Lockstep, OnDevices, together
 from partir.verify.elements.moving import numbered
 from partir.verify.elements.rings import Integers, ring_of
-from partir.verify.groups import axes_of, dense, group_text, names_devices
-from partir.verify.layout import Unreadable
-from partir.verify.monoids import keeps_type, monoid_of
+from partir.verify.layouts.groups import axes_of, dense, group_text, names_devices
+from partir.verify.layouts.layout import Unreadable
 
 
 def _groups(state: Lockstep, op: Op) -> Iterator[list[int]]:

@@ -11,14 +11,14 @@ import numpy as np
 
 from partir.ir.attributes import FORMED, integer, ints
 from partir.ir.core import Lambda, Signature
+from partir.verify.classes.monoids import monoid_of
 from partir.verify.elements.bodies import Nameless
 from partir.verify.elements.cases import GARBAGE, Scalar
 from partir.verify.elements.elementwise import Elementwise
 from partir.verify.elements.moving import numbered, shown
 from partir.verify.elements.rings import Ring, ring_of
-from partir.verify.layout import Unreadable
-from partir.verify.monoids import monoid_of
-from partir.verify.windows import reduce_windows
+from partir.verify.layouts.layout import Unreadable
+from partir.verify.moves.windows import reduce_windows
 
 Elements = list[Scalar]
 OUTSIDE = -1

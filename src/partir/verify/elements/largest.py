@@ -17,7 +17,7 @@ from partir.verify.elements.cases import GARBAGE, Scalar, Table, Unknown
 from partir.verify.elements.constants import least_number
 from partir.verify.elements.elementwise import Elementwise
 from partir.verify.elements.rings import Integers, Plain, ring_of
-from partir.verify.layout import Unreadable
+from partir.verify.layouts.layout import Unreadable
 
 Elements = list[Scalar]
 Row = tuple[Plain, ...]

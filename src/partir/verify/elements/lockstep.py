@@ -10,7 +10,7 @@ from partir.verify.elements.alone import Elements, evaluated
 from partir.verify.elements.elementwise import Elementwise
 from partir.verify.elements.live import Live
 from partir.verify.elements.products import PRODUCTS
-from partir.verify.layout import Unreadable
+from partir.verify.layouts.layout import Unreadable
 
 OnDevices = list[Elements]  # of each device; equal ones may be one object
 Together = Callable[["Lockstep", Op], list[OnDevices]]

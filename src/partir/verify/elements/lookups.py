@@ -10,12 +10,12 @@ import numpy as np
 
 from partir.ir.attributes import fields, ints
 from partir.ir.core import Signature
+from partir.verify.classes.monoids import monoid_of
 from partir.verify.elements.cases import FALSE, GARBAGE, TRUE, Cases, Scalar
 from partir.verify.elements.elementwise import Elementwise
 from partir.verify.elements.places import NOWHERE, PLACES, clamped, within
 from partir.verify.elements.rings import Integers, Ring, Truths, ring_of
-from partir.verify.layout import Unreadable
-from partir.verify.monoids import monoid_of
+from partir.verify.layouts.layout import Unreadable
 
 _PROMISES = ("indices_are_sorted", "unique_indices")
 Elements = list[Scalar]

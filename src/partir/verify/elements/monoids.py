@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import partial, reduce
 from typing import Any
 
+from partir.verify.classes.monoids import OF_TRUTHS, WITHOUT_INFINITY
 from partir.verify.elements.bounds import FiniteBounds
 from partir.verify.elements.cases import (
     GARBAGE,
@@ -33,7 +34,6 @@ from partir.verify.elements.rings import (
 from partir.verify.elements.summed import WidenedSums
 from partir.verify.elements.truths import TruthMonoids
 from partir.verify.elements.widening import WidenedIntegers
-from partir.verify.monoids import OF_TRUTHS, WITHOUT_INFINITY
 
 _QUICK = 8  # so many cases are no more work than one that is computed with
 _FAR = {"max": "-inf", "min": "inf"}

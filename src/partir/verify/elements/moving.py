@@ -13,7 +13,7 @@ import numpy as np
 
 from partir.ir.attributes import ROLL, integer, ints
 from partir.ir.core import Signature
-from partir.verify.windows import WindowFacts
+from partir.verify.moves.windows import WindowFacts
 
 Places = np.ndarray
 Move = Callable[[Signature, list[Places]], Places]

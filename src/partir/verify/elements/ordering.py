@@ -18,7 +18,7 @@ from partir.ir.types import numpy_name, tensor
 from partir.verify.elements.cases import GARBAGE, Scalar
 from partir.verify.elements.elementwise import Elementwise
 from partir.verify.elements.rings import Floats, Integers, Plain, ring_of
-from partir.verify.layout import Unreadable
+from partir.verify.layouts.layout import Unreadable
 
 _WIDTHS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}
 _UNSIGNED = {"f8E8M0FNU": "ui8"}  # whose bits are in order; those of nan are all ones

@@ -9,7 +9,7 @@ from partir.verify.elements.cases import GARBAGE, Algebra, Scalar
 from partir.verify.elements.field import Point
 from partir.verify.elements.integers import starts_from
 from partir.verify.elements.rings import Integers, Plain
-from partir.verify.layout import Unreadable
+from partir.verify.layouts.layout import Unreadable
 
 NOWHERE = -(1 << 62)  # further back than any window reaches
 

@@ -10,14 +10,14 @@ import numpy as np
 
 from partir.ir.attributes import fields, integer
 from partir.ir.core import Signature
+from partir.verify.classes.types import has_all_of
 from partir.verify.elements.cases import GARBAGE, Scalar
 from partir.verify.elements.elementwise import Elementwise, Run
 from partir.verify.elements.moving import numbered, shown
 from partir.verify.elements.rings import Integers, Plain, Truths, ring_of
 from partir.verify.equations.products import PRECISION, conv_numbers, is_mixed
-from partir.verify.layout import Unreadable
-from partir.verify.types import has_all_of
-from partir.verify.windows import convolved_windows
+from partir.verify.layouts.layout import Unreadable
+from partir.verify.moves.windows import convolved_windows
 
 Elements = list[Scalar]
 PRODUCTS = frozenset({"stablehlo.dot_general", "stablehlo.convolution"})

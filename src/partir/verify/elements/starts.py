@@ -15,11 +15,11 @@ from functools import partial
 from typing import Any
 
 from partir.ir.core import Lambda
+from partir.verify.classes.monoids import WITHOUT_INFINITY
 from partir.verify.elements.cases import FALSE, GARBAGE, TRUE, Cases, Scalar
 from partir.verify.elements.constants import constant
 from partir.verify.elements.elementwise import Elementwise
 from partir.verify.elements.rings import Floats, Integers, Plain, Ring, Truths, ring_of
-from partir.verify.monoids import WITHOUT_INFINITY
 
 Row = tuple[Scalar, ...]
 Reducer = Callable[[Row, Row], Row]

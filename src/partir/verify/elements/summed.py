@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import reduce
 
+from partir.verify.classes.types import has_all_of
 from partir.verify.elements.cases import Algebra
 from partir.verify.elements.field import MODULUS
 from partir.verify.elements.numbers import Numbers
 from partir.verify.elements.rings import Floats
-from partir.verify.types import has_all_of
 
 _MOST = 256  # members of a sum that is looked into
 _ADD = Floats().add

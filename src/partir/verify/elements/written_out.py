@@ -13,6 +13,7 @@ import partir.verify.elements.exchange  # noqa: F401  (ops register themselves)
 from partir.ir.core import Program
 from partir.ir.types import TensorType
 from partir.mesh import Mesh
+from partir.verify.classes.rows import GARBAGE as NO_ROW
 from partir.verify.elements.alone import Elements, new_ops
 from partir.verify.elements.cases import GARBAGE, WORK
 from partir.verify.elements.elementwise import Elementwise
@@ -20,10 +21,9 @@ from partir.verify.elements.live import Live, live_values
 from partir.verify.elements.lockstep import Lockstep, OnDevices
 from partir.verify.elements.products import said_of
 from partir.verify.elements.rings import Truths, ring_of
-from partir.verify.layout import Unreadable
-from partir.verify.machine import SLIPS
-from partir.verify.rows import GARBAGE as NO_ROW
-from partir.verify.tiles import rows_of_tiles, tile_shape
+from partir.verify.layouts.layout import Unreadable
+from partir.verify.layouts.tiles import rows_of_tiles, tile_shape
+from partir.verify.machine.machine import SLIPS
 
 MOST = 1 << 18  # elements of both programs, on all devices
 Tiling = Sequence[Sequence[str]]

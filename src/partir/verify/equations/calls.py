@@ -10,8 +10,8 @@ from collections.abc import Hashable, Iterable
 
 from partir.ir.attributes import CALLED
 from partir.ir.core import Signature
-from partir.verify.align import Equation, Label
 from partir.verify.equations.registry import equation, rest
+from partir.verify.layouts.align import Equation, Label
 
 _BATCH = re.compile(r'num_batch_dims = "(\d+)"')  # as jax says it
 _REDUCED = re.compile(r"reduction_dim(?:\\22:| =) (\d+)")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from partir.ir.attributes import ints
 from partir.ir.core import Signature
-from partir.verify.align import Equation
 from partir.verify.equations.registry import equation, rest
+from partir.verify.layouts.align import Equation
 
 COMMUTING = frozenset(
     "stablehlo." + name for name in "add multiply maximum minimum and or xor".split()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from partir.ir.attributes import fields, ints
 from partir.ir.core import Signature
-from partir.verify.align import Equation, Label
+from partir.verify.classes.monoids import monoid_of
 from partir.verify.equations.registry import equation, rest
-from partir.verify.monoids import monoid_of
+from partir.verify.layouts.align import Equation, Label
 
 
 @equation("dynamic_slice")

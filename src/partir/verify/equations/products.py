@@ -7,9 +7,9 @@ from collections.abc import Hashable, Mapping, Sequence
 
 from partir.ir.attributes import fields, integer
 from partir.ir.core import Signature
-from partir.verify.align import Equation, Label
 from partir.verify.equations.registry import equation, rest
-from partir.verify.layout import Unreadable
+from partir.verify.layouts.align import Equation, Label
+from partir.verify.layouts.layout import Unreadable
 
 PRECISION = "precision_config"
 _MIXED = "product of operands in different precisions"  # neither linear nor commuting

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 
 from partir.ir.core import Signature
-from partir.verify.align import Equation
+from partir.verify.layouts.align import Equation
 
 Make = Callable[[Signature], Equation]
 _EQUATIONS: dict[str, Make] = {}

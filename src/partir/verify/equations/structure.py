@@ -6,9 +6,9 @@ from collections.abc import Hashable, Sequence
 
 from partir.ir.attributes import integer, ints
 from partir.ir.core import Signature
-from partir.verify.align import Equation, Label
 from partir.verify.equations.calls import along_all_but
 from partir.verify.equations.registry import equation, rest
+from partir.verify.layouts.align import Equation, Label
 
 
 @equation("slice")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from partir.ir.attributes import ints
 from partir.ir.core import Signature
-from partir.verify.align import Equation, Label
 from partir.verify.equations.registry import equation
+from partir.verify.layouts.align import Equation, Label
 
 
 @equation("reduce_window")

@@ -1,0 +1,1 @@
+"""From a partition to local ops and the collectives between them."""

@@ -1,0 +1,1 @@
+"""Collectives replaced by fewer or cheaper ones; `table.py` lists all rewrites."""

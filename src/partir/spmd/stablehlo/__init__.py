@@ -1,0 +1,1 @@
+"""Programs as StableHLO text: of one device, and of the sequential meaning."""

@@ -1,0 +1,1 @@
+"""Classes: values of both programs, equal if they compute the same."""

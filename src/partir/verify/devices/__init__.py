@@ -1,0 +1,1 @@
+"""What several devices do: collectives, shard_maps, and loops around them."""

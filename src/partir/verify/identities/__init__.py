@@ -1,0 +1,1 @@
+"""Which classes are equal although they are computed otherwise."""

@@ -1,0 +1,1 @@
+"""What runs a program op by op on views, and what many ops ask of it."""

@@ -1,0 +1,1 @@
+"""Ops that put rows elsewhere: slices, pads, concatenations, windows."""

@@ -1,0 +1,1 @@
+"""What reductions over local dimensions and over mesh axes make."""
