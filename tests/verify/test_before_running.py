@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import threading
 import warnings
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 
 import partir
 from partir.api import partitioned as record
+from partir.execute.checked import Check
 
 X = np.arange(64.0, dtype=np.float32).reshape(8, 8)
 ROWS = partir.ManualPartition({"x": 0}, axis="B")
@@ -19,6 +22,10 @@ ROWS = partir.ManualPartition({"x": 0}, axis="B")
 
 def total(x: jax.Array) -> jax.Array:
     return jnp.sum(x * x)
+
+
+def with_total(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return 2 * x, total(x)
 
 
 def proofs(monkeypatch: pytest.MonkeyPatch, change: Any = None) -> list[Any]:
@@ -59,11 +66,54 @@ def test_a_wrong_program_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "is a bug of partir, please report it" in str(raised.value)
 
 
+def test_jit_proves_while_xla_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, threads = proofs(monkeypatch), []
+    prove = record.prove
+
+    def seen(*args: Any) -> Any:
+        threads.append(threading.current_thread())
+        return prove(*args)
+
+    monkeypatch.setattr(record, "prove", seen)
+    step = partir.jit(total, {"B": 4}, [ROWS])
+    assert float(step(X)) == float(np.sum(X * X))
+    partir.jit(total, {"B": 4}, [ROWS]).lower(X).compile()
+    assert len(found) == 2
+    assert threading.main_thread() not in threads
+
+
+def test_jit_does_not_run_a_wrong_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    proofs(monkeypatch, without_sum)
+    step = partir.jit(with_total, {"B": 4}, [ROWS], donate_argnums=0)
+    x = step.partitioned(X).shard(X)
+    for _ in range(2):
+        with pytest.raises(partir.VerificationError, match="partial sum over B"):
+            step(x)
+    assert not x.is_deleted()  # a call would have taken it
+    with pytest.raises(partir.VerificationError, match="partial sum over B"):
+        step.lower(X).compile()
+    with pytest.raises(partir.VerificationError, match="partial sum over B"):
+        jax.jit(lambda x: step(x))(X)
+
+
+def test_a_wrong_program_is_said_so_if_xla_refuses_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    proofs(monkeypatch, without_sum)
+    options = {"xla_no_such_option": True}
+    step = partir.jit(total, {"B": 4}, [ROWS], compiler_options=options)
+    with pytest.raises(partir.VerificationError, match="partial sum over B"):
+        step(X)
+
+
 def without_sum(text: str) -> str:
     """What each device has, in place of the sum over all."""
-    made = next(line for line in text.splitlines() if "stablehlo.all_reduce" in line)
-    result, operand = made.split(" = ")[0], made.split("(")[1].split(")")[0]
-    return text.replace(f'"func.return"({result})', f'"func.return"({operand})')
+    lines = text.splitlines()
+    at = next(n for n, line in enumerate(lines) if "stablehlo.all_reduce" in line)
+    result = lines[at].split(" = ")[0].strip()
+    operand = lines[at].split("(")[1].split(")")[0]
+    read = [re.sub(rf"{result}\b", operand, line) for line in lines[at + 1 :]]
+    return "\n".join([*lines[: at + 1], *read])
 
 
 def test_what_is_not_proved_warns_or_raises(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,12 +145,30 @@ def test_what_is_not_proved_warns_or_raises(monkeypatch: pytest.MonkeyPatch) -> 
     assert "The part that shows it" in str(raised.value)
 
 
+def test_what_fails_is_asked_again_and_what_passed_is_not() -> None:
+    asked: list[str] = []
+    judged = iter([ValueError("wrong"), None])
+
+    def judge(_: None) -> None:
+        if error := next(judged):
+            raise error
+
+    check = Check(lambda: asked.append("asked"), judge)
+    with pytest.raises(ValueError, match="wrong"):
+        check.beside(lambda: 1 / 0)
+    assert check.beside(lambda: 5) == 5
+    assert asked == ["asked"] * 2
+
+
 def test_the_warning_is_at_the_users_call(monkeypatch: pytest.MonkeyPatch) -> None:
     proofs(
         monkeypatch, lambda text: text.replace("stablehlo.multiply", "stablehlo.add")
     )
     with pytest.warns(partir.NotProvedWarning) as warned:
         partir.jit(total, {"B": 4}, [ROWS], verify="on")(X)
+    assert warned[0].filename == __file__
+    with pytest.warns(partir.NotProvedWarning) as warned:
+        partir.jit(total, {"B": 4}, [ROWS], verify="on").lower(X).compile()
     assert warned[0].filename == __file__
 
 

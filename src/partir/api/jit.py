@@ -111,9 +111,10 @@ def partition(
         strict: make it an error if there are `replicated_ops`.
         expect: what must hold, ``{"all_gather": 0, "peak_bytes": "<16GB"}``; else an
             error that explains why it does not.
-        verify: "on" proves the device-local program before `compile` hands it on: what
-            is wrong is a VerificationError, what can't be proved a NotProvedWarning,
-            and an error if `strict`. "off" leaves the proof out.
+        verify: "on" proves the device-local program before `compile` hands it on, and
+            `jit` while XLA compiles, before anything runs: what is wrong is a
+            VerificationError, what can't be proved a NotProvedWarning, and an error if
+            `strict`. "off" leaves the proof out.
 
     Returns:
         The record; print it for the per-tactic table.

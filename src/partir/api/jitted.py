@@ -16,7 +16,7 @@ from partir.api.pipeline import pipeline
 from partir.api.running import Running
 from partir.api.source import FunctionCall
 from partir.errors import PartitionError
-from partir.execute.agreement import told_to_all
+from partir.execute.agreement import spans_all, told_to_all
 from partir.execute.ahead_of_time import Lowered
 from partir.execute.compiled import Compiled
 from partir.execute.runner import SignatureMiss
@@ -103,6 +103,13 @@ class Jitted:
             return _keep(self._known, key, made)
         return self._known[key]
 
+    def _ready(self, call: Call) -> Compiled:
+        """Ready to compile; where others would wait for it, proved as well."""
+        partitioned = self._partition(call)
+        if spans_all(self._mesh, self._running.devices):
+            return partitioned.compile()
+        return partitioned.compile_proving()
+
     def _compile(self, call: Call, arrays: Sequence[Any]) -> Compiled:
         settings = trace_settings(self._mesh)
         key = call.key, settings
@@ -114,7 +121,7 @@ class Jitted:
         if padded is None and key not in self._compiled:
             compiled = told_to_all(
                 f"partitioning {function_name(self._fn)}",
-                lambda: self._partition(call).compile(),
+                lambda: self._ready(call),
                 self._mesh,
                 self._running.devices,
             )

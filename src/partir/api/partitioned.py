@@ -19,6 +19,7 @@ from partir.api.specs import port_spec, specs_data
 from partir.api.step import Step
 from partir.errors import PartitionError, nearest
 from partir.execute.callbacks import refuse_callbacks
+from partir.execute.checked import Check
 from partir.execute.compiled import Compiled
 from partir.execute.interface import Interface
 from partir.execute.options import default_options
@@ -253,13 +254,17 @@ class Partitioned:
         tilings = spmd.in_tilings, spmd.out_tilings
         return prove(self.program, text, self.mesh, *tilings, promises(self.program))
 
-    def _check(self, policy: ExportPolicy) -> None:
-        """Prove what is going to run, if it is not proved yet."""
+    def _check(self, policy: ExportPolicy) -> Check[Proof] | None:
+        """Proof of what is going to run; none if it is proved, or not asked for."""
         if self._running.verify == "off" or policy in self._checked:
-            return
-        found = self.proof(self.steps[-1].module_for(policy).text)
-        require_proof(found, self.program.name, self._running.strict)
-        self._checked.add(policy)
+            return None
+        text = self.steps[-1].module_for(policy).text
+
+        def judge(found: Proof) -> None:
+            require_proof(found, self.program.name, self._running.strict)
+            self._checked.add(policy)
+
+        return Check(lambda: self.proof(text), judge)
 
     def chakra(self) -> ChakraTraces:
         """Chakra execution traces of the simulated step: ``.rank(0)`` is a file."""
@@ -412,15 +417,22 @@ class Partitioned:
 
         Raises:
             PartitionError: too few devices, or host callbacks, which can't run yet.
+            VerificationError: the device-local program is wrong.
         """
+        compiled = self.compile_proving(devices)
+        compiled.require_checked()
+        return compiled
+
+    def compile_proving(self, devices: DevicesLike | None = None) -> Compiled:
+        """The same, but what is to run is proved while XLA compiles it."""
         refuse_callbacks(self.program)
         mesh = self._device_mesh(devices)
         options = default_options(mesh, self.spmd) | dict(
             self._running.compiler_options or {}
         )
         policy = policy_of(mesh.devices.flat[0].platform)
-        self._check(policy)
-        return Compiled(self._plan(policy), self._interface, mesh, options)
+        plan, check = self._plan(policy), self._check(policy)
+        return Compiled(plan, self._interface, mesh, options, check)
 
     @cached_property
     def _in_avals(self) -> tuple[jax.ShapeDtypeStruct, ...]:

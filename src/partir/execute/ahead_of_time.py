@@ -15,21 +15,29 @@ Run = Callable[[list[Any], Any], Any]
 Seen = Callable[[Call, list[Any]], Call]
 """A call as users see it, whose arrays may come padded."""
 
+Checked = Callable[[Callable[[], Any]], Any]
+"""Does what it is given, and makes sure meanwhile that the program may run."""
+
 
 class Lowered:
     """jax's lowered computation; `compile` gives a callable in the user's own trees."""
 
     def __init__(
-        self, lowered: Any, interface: Interface, run: Run, seen: Seen
+        self,
+        lowered: Any,
+        interface: Interface,
+        run: Run,
+        seen: Seen,
+        checked: Checked,
     ) -> None:
         """Made by `Compiled.lower`."""
         self._lowered, self._interface = lowered, interface
-        self._run, self._seen = run, seen
+        self._run, self._seen, self._checked = run, seen, checked
 
     def compile(self, compiler_options: CompilerOptions | None = None) -> Executable:
         """Compile with XLA."""
         options = None if compiler_options is None else dict(compiler_options)
-        executable = self._lowered.compile(options)
+        executable = self._checked(lambda: self._lowered.compile(options))
         return Executable(executable, self._interface, self._run, self._seen)
 
     def __getattr__(self, name: str) -> Any:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -16,6 +16,7 @@ from partir.errors import PartitionError
 from partir.execute import forking
 from partir.execute.agreement import require_agreement
 from partir.execute.ahead_of_time import Lowered
+from partir.execute.checked import Check
 from partir.execute.interface import Interface
 from partir.execute.jax_private import any_deleted
 from partir.execute.nans import raise_not_finite
@@ -23,6 +24,8 @@ from partir.execute.options import CompilerOptions, missed
 from partir.execute.placing import is_concrete, is_placed, place
 from partir.execute.runner import CallPlan, SignatureMiss, jit_flat
 from partir.frontend.arguments import Call, flatten_call, quick_flatten, same_fixed
+
+T = TypeVar("T")
 
 
 class Compiled:
@@ -38,10 +41,15 @@ class Compiled:
         interface: Interface,
         mesh: jax.sharding.Mesh,
         compiler_options: CompilerOptions | None = None,
+        check: Check[Any] | None = None,
     ) -> None:
-        """Build the jitted function; nothing is compiled before the first call."""
+        """Build the jitted function; nothing is compiled before the first call.
+
+        Nothing is run before the check has passed.
+        """
         if forking.stranded:
             forking.refuse_stranded()
+        self._check = check  # none once it has passed
         self.plan, self.mesh = plan, mesh
         self._interface, self._compiler_options = interface, compiler_options
         self._abstract = mesh.abstract_mesh
@@ -147,6 +155,8 @@ class Compiled:
             raise self._deleted(arrays)
         if self._donates and len(set(map(id, arrays))) < len(arrays):
             self._refuse_shared(arrays)
+        if self._check is not None:
+            self._compile_checked(arrays, jitted)
         with jax.sharding.use_abstract_mesh(self._abstract):
             try:
                 results = (jitted or self.jitted)(*self._captured, *arrays)
@@ -154,6 +164,31 @@ class Compiled:
                 name, interface = self.plan.name, self._interface
                 raise_not_finite(name, interface, arrays, self.mesh, error)
         return self._interface.outputs.rebuild(results)
+
+    def _compile_checked(self, arrays: Sequence[Any], jitted: Any) -> None:
+        """Compile for these arrays, which jax remembers, and check meanwhile."""
+        if jitted is not None:  # an executable, or what stands inside another function
+            self.require_checked()
+            return
+        with jax.sharding.use_abstract_mesh(self._abstract):
+            lowered = self.jitted.lower(*self._captured, *arrays)
+            self._checked(lowered.compile)
+
+    def require_checked(self) -> None:
+        """Check now, if that has not been done."""
+        check = self._check  # another thread may have it done in between
+        if check is not None:
+            check.now()
+            self._check = None
+
+    def _checked(self, compile_: Callable[[], T]) -> T:
+        """Compile, and check meanwhile, if that has not been done."""
+        check = self._check
+        if check is None:
+            return compile_()
+        made = check.beside(compile_)
+        self._check = None
+        return made
 
     def _place(self, arrays: Sequence[Any]) -> tuple[list[Any], Any]:
         names = self._interface.call.names
@@ -221,7 +256,7 @@ class Compiled:
         with jax.sharding.use_abstract_mesh(self._abstract):
             lowered = self.jitted.lower(*avals)
         interface = self._interface.without_statics()
-        return Lowered(lowered, interface, self.run_placed, self.as_seen)
+        return Lowered(lowered, interface, self.run_placed, self.as_seen, self._checked)
 
 
 def _lost_options(options: CompilerOptions) -> str:
