@@ -16,12 +16,13 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from partir.errors import PartitionError
-from partir.ir.core import Op, Signature
+from partir.ir.core import Op, Program, Signature
 from partir.ir.types import TensorType
 from partir.ir.user_rule import (
     FUNCTION_ID,
@@ -34,6 +35,7 @@ from partir.ir.user_rule import (
     parse,
 )
 from partir.ir.user_rule_shapes import fitted, sizes
+from partir.verify.equations.calls import has_effects, nth_call
 from partir.verify.equations.registry import rest
 from partir.verify.layouts.align import Equation, Label
 from partir.verify.layouts.layout import Unreadable, View, depends_on, reshaped, size_of
@@ -85,9 +87,25 @@ def _call(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]:
     if target in _PLACEMENTS and signature.operands == signature.results:
         return views  # another memory holds the same numbers
     rule = _rule(machine, signature, target)
+    if rule is None and has_effects(signature):
+        number = machine.program.once(_numbers)[op.results]
+        return machine.apply(nth_call(signature, number), views, signature.results)
     if rule is None:
         return machine.by_equation(op, views)
     return _by_rule(machine, signature, views, rule)
+
+
+def _numbers(program: Program) -> dict[tuple[int, ...], int]:
+    """Calls with effects by what they give: the how many-th of its kind each one is."""
+    found: dict[tuple[int, ...], int] = {}
+    seen = Counter[object]()
+    for number in program.walk():
+        op = program.ops[number]
+        if op.kind == "stablehlo.custom_call" and has_effects(op.signature):
+            key = _key(op.signature)
+            found[op.results] = seen[key]
+            seen[key] += 1
+    return found
 
 
 def _rule(machine: Machine, signature: Signature, target: str) -> UserRule | None:

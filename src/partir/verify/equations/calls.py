@@ -12,6 +12,7 @@ from partir.ir.attributes import CALLED
 from partir.ir.core import Signature
 from partir.verify.equations.registry import equation, rest
 from partir.verify.layouts.align import Equation, Label
+from partir.verify.layouts.layout import Unreadable
 
 _BATCH = re.compile(r'num_batch_dims = "(\d+)"')  # as jax says it
 _REDUCED = re.compile(r"reduction_dim(?:\\22:| =) (\d+)")
@@ -27,8 +28,21 @@ _ELEMENTWISE = frozenset(
 @equation("custom_call")
 def _call(signature: Signature) -> Equation:
     """Along dimensions that are not known to be independent, as a whole."""
+    if has_effects(signature):
+        raise Unreadable("a call that may give other results each time")
+    return nth_call(signature, 0)
+
+
+def has_effects(signature: Signature) -> bool:
+    """Whether a call may do more than give results, which may be others each time."""
+    return signature.attrs.get("has_side_effect") == "true"
+
+
+def nth_call(signature: Signature, number: int) -> Equation:
+    """A call that is one of several: only of the same one are the results the same."""
     attrs = rest(signature.attrs, CALLED, "sdy.sharding_rule")  # names, and for others
-    return along_all_but(signature, _independent(signature), (attrs, signature.lambdas))
+    key = (attrs, signature.lambdas, number)
+    return along_all_but(signature, _independent(signature), key)
 
 
 def _independent(signature: Signature) -> Iterable[int]:

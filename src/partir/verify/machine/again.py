@@ -33,6 +33,8 @@ _BY_FORM = {
     "stablehlo.reduce_scatter": REDUCE,
 }
 _ON_DEVICE = frozenset({"stablehlo.slice", "stablehlo.reduce"})  # whatever the source
+# What is said of indices need not be so elsewhere; calls may give other results.
+_EACH = frozenset({"gather", "scatter", "custom_call"})
 _ODD = STARTS | {MERGED}
 _view = partial(tuple.__new__, View)  # what `View` does, at half the price
 
@@ -156,6 +158,8 @@ class Again:
         """
         if not views and len(made) == 1:
             self._fixed[signature] = made[0]
+            return
+        if signature.name in _EACH:
             return
         if all(self._classes.in_source(view.node) for view in made):
             self._same[signature, *views] = made
