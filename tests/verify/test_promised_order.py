@@ -16,9 +16,10 @@ from tests.verify.test_wrong_lookups import INDEX, gather, looked_up, scattered
 SAYS = re.compile(r"(indices_are_sorted|unique_indices) = false")
 
 
-def told(case: Case, local: bool = True) -> Case:
+def told(case: Case, local: bool = True, name: str = r"\w+") -> Case:
     """With promises, in the source and on devices."""
-    texts = [SAYS.sub(r"\1 = true", text) for text in (case.source, case.local)]
+    says = re.compile(rf"({name}) = false")
+    texts = [says.sub(r"\1 = true", text) for text in (case.source, case.local)]
     return case._replace(source=texts[0], local=texts[1] if local else case.local)
 
 
@@ -53,8 +54,26 @@ def test_a_scatter_of_indices_that_differ() -> None:
         local=shifted.local.replace("%neg, %far, %sub", "%neg, %sub, %sub")
     )
     assert is_proved(shifted)
-    assert is_proved(told(as_it_is))
+    assert is_proved(told(as_it_is, name="unique_indices"))
     assert not is_proved(told(shifted))
+
+
+@pytest.mark.usefixtures("x64")
+def test_a_scatter_of_indices_in_order() -> None:
+    """Close to the least of their type, shifted ones wrap round, but not clamped."""
+    shifted = scattered()
+    made = ("%low = stablehlo.maximum %i, %far", "%l = stablehlo.subtract %low, %offs")
+    lines = [f"{line} : tensor<{INDEX}>" for line in made]
+    far = "%far = stablehlo.constant dense<9>"
+    head, tail = shifted.local.replace(far, far.replace("9", "-9")).split("%sub = ")
+    rest = tail.split("\n")[3:]
+    clamped = shifted._replace(local="\n".join((head, *lines, *rest)))
+    as_it_is = shifted.local.replace("%neg, %far, %sub", "%neg, %sub, %sub")
+    assert is_proved(told(clamped, name="indices_are_sorted"))
+    assert not is_proved(told(clamped, name="unique_indices"))
+    wraps = told(shifted._replace(local=as_it_is), name="indices_are_sorted")
+    assert not is_proved(wraps)
+    assert is_proved(wraps._replace(local=as_it_is))
 
 
 @pytest.mark.usefixtures("x64")

@@ -60,9 +60,26 @@ def _promises(op: Signature) -> bool:
 
 @local_attrs("scatter")
 def scatter_attrs(nest: Nest) -> dict[str, str]:
-    """Only a mark on what windows cover in part."""
-    part = tiled_dims(nest, scatter_lookup(nest.signature).part())
-    return marked(nest.signature.attrs, part)
+    """Only a mark on what windows cover in part, and what is said of indices still."""
+    lookup = scatter_lookup(nest.signature)
+    return marked(_attrs(nest, lookup), tiled_dims(nest, lookup.part()))
+
+
+def _attrs(nest: Nest, lookup: Lookup) -> dict[str, str]:
+    """Indices that are counted from the start of a tile are in order no longer.
+
+    Close to the least of their type, they wrap round. Those that differ still do.
+    """
+    attrs = dict(nest.signature.attrs)
+    if _brought(nest, lookup) and "indices_are_sorted" in attrs:
+        attrs["indices_are_sorted"] = "false"
+    return attrs
+
+
+def _brought(nest: Nest, lookup: Lookup) -> list[int]:
+    """Dimensions whose indices are brought into tiles."""
+    dims = (*tiled_dims(nest, lookup.single()), *tiled_dims(nest, lookup.part()))
+    return [dim for dim in dims if dim in lookup.addressed]
 
 
 @local_form("scatter")
@@ -110,7 +127,7 @@ def _scattered(
 
     XLA confuses operands of one scatter that are equal, as masked ones are.
     """
-    kind, attrs = nest.signature.kind, nest.signature.attrs
+    kind, attrs = nest.signature.kind, _attrs(nest, scatter_lookup(nest.signature))
     types = [operand.type for operand in operands]
     monoids = {loop.factor.reduce for loop in nest.loops} - {None}
     if len(operands) == 1 or not monoids:
@@ -133,9 +150,7 @@ def _from_tile_start(nest: Nest, emitter: Emitter, indices: Ssa, lookup: Lookup)
     in a small one.
     """
     indices = signed(emitter, indices, lookup.operand)
-    part = tiled_dims(nest, lookup.part())
-    single = tiled_dims(nest, lookup.single())
-    addressed = [dim for dim in (*single, *part) if dim in lookup.addressed]
+    part, addressed = tiled_dims(nest, lookup.part()), _brought(nest, lookup)
     if not addressed:
         return indices
     columns = Columns.of(emitter, indices, lookup.vector)

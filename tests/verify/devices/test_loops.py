@@ -102,9 +102,9 @@ def test_a_loop_in_a_loop_starts_from_what_was_found(
     p = partir.partition(nested, MESH, [tactic], args=(x,))
     runs: Counter[tuple[int, ...]] = Counter()
 
-    def counted(machine: Any, op: Any, carried: Any) -> Any:
+    def counted(machine: Any, op: Any, carried: Any, loop: int) -> Any:
         runs[op.results] += bool(machine.sizes)
-        return turn(machine, op, carried)
+        return turn(machine, op, carried, loop)
 
     monkeypatch.setattr("partir.verify.devices.loops.turn", counted)
     assert not p.proof().not_proved

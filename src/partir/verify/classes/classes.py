@@ -91,6 +91,7 @@ class Classes:
         self.zeros = False  # what devices without a sender hold, if the source says so
         self.promised: Mapping[str, Any] = {}  # users' rules of calls, by target
         self.kept: dict[str, Any] = {}  # and of functions that the source keeps whole
+        self.told: dict[Any, list[Any]] = {}  # what the source says of indices
         self.unmoved: dict[int, tuple[int, tuple[int, ...]]] = {}  # sums moved inwards
         self.source: int | None = None  # how many of them the source has
         self._source_forms = 0

@@ -28,7 +28,7 @@ def define_on_devices(machine: Machine, op: Op, inits: Sequence[View]) -> list[V
     while True:
         del machine.loops[key + 1 :]  # of the turn before
         carried = symbols(machine, "carried", key, types, over=over)
-        condition, body = turn(machine, op, carried)
+        condition, body = turn(machine, op, carried, key)
         wider = [
             tuple(sorted({*axes, *_axes(machine, view)}))
             for axes, view in zip(over, body, strict=True)
@@ -48,6 +48,7 @@ def define_on_devices(machine: Machine, op: Op, inits: Sequence[View]) -> list[V
         types,
         machine.names,
         machine.sizes,
+        key,
     )
     return results
 
@@ -61,7 +62,7 @@ def match_on_devices(
     if op.signature.operands != loop.types:
         raise Unreadable("a loop of a shard_map that carries other types")
     _check(inits, loop.inits, "does not start as the source's")
-    condition, body = turn(machine, op, loop.carried)
+    condition, body = turn(machine, op, loop.carried, loop.number)
     _check([condition], [loop.condition], "ends at another turn")
     _check(body, loop.body, "is not the source's after a turn")
     return list(loop.results)

@@ -48,13 +48,13 @@ def _define(machine: Machine, op: Op, inits: list[View]) -> list[View]:
     key, constant = len(machine.loops), frozenset[Place]()
     carried = symbols(machine, "carried", key, op.signature.operands)
     machine.loops.append(())  # loops inside have numbers of their own
-    condition, body = turn(machine, op, carried)
+    condition, body = turn(machine, op, carried, key)
     along = constant_along(machine.classes, inits, carried, body)
     if along:
         inside = machine.loops[key + 1 :]
         del machine.loops[key + 1 :]
         fewer = symbols(machine, "carried", key, op.signature.operands, along)
-        again = turn(machine, op, fewer)
+        again = turn(machine, op, fewer, key)
         if all(is_constant(again[1][number], dim) for number, dim in along):
             constant, carried, (condition, body) = along, fewer, again
         else:
@@ -67,6 +67,7 @@ def _define(machine: Machine, op: Op, inits: list[View]) -> list[View]:
         tuple(body),
         tuple(results),
         op.signature.operands,
+        number=key,
     )
     return results
 
@@ -192,7 +193,7 @@ def _settle(
             guess.show(machine, symbol, op)
             for guess, symbol in zip(guesses, loop.carried, strict=True)
         ]
-        condition, body = turn(machine, op, carried)
+        condition, body = turn(machine, op, carried, loop.number)
         wrong = [
             number
             for number, guess in enumerate(guesses)
@@ -277,8 +278,9 @@ def _branch(machine: Machine, index: int, op: Op) -> None:
     if any(depends_on(chosen.layout, axis) for axis in range(len(machine.sizes))):
         raise Unreadable("a branch that devices take differently")
     branches = []
-    for region in op.regions:
-        machine.run(region)
+    for number, region in enumerate(op.regions):
+        with machine.inside((op.kind, chosen.node, number)):
+            machine.run(region)
         branches.append(machine.read(region.results))
     for value, type_, views in zip(
         op.results, op.signature.results, zip(*branches, strict=True), strict=True

@@ -49,7 +49,10 @@ def _update(signature: Signature) -> Equation:
 
 @equation("gather")
 def _gather(signature: Signature) -> Equation:
-    """Places of indices are free, and so are dimensions that are read whole."""
+    """Places of indices are free, and so are dimensions that are read whole.
+
+    What is said of the indices changes no number, if it is so (`told.py`).
+    """
     operand, indices = signature.operands
     numbers = fields(signature.attrs["dimension_numbers"])
     sizes = ints(signature.attrs["slice_sizes"])
@@ -76,9 +79,8 @@ def _gather(signature: Signature) -> Equation:
         (d in gone, sizes[d], index_map.index(d) if d in index_map else -1) for d in cut
     )
     special = (*(("in", d) for d in cut), *(["vector"] if "vector" in places else []))
-    attrs = (key, signature.attrs.get("indices_are_sorted") == "true")
     return Equation(
-        signature.kind, (tuple(into), tuple(places)), (result,), attrs, special
+        signature.kind, (tuple(into), tuple(places)), (result,), key, special
     )
 
 
@@ -126,7 +128,8 @@ def _scatter(signature: Signature) -> Equation:
     cut = [d for d, label in enumerate(into) if label == ("in", d)]
     result = tuple(("out", d) if d in cut else label for d, label in enumerate(into))
     monoid = monoid_of(signature.lambdas[0]) if count == 1 else None
-    attrs = rest(signature.attrs, "scatter_dimension_numbers")
+    said = ("indices_are_sorted", "unique_indices")  # changes no number (`told.py`)
+    attrs = rest(signature.attrs, "scatter_dimension_numbers", *said)
     key = (
         monoid or signature.lambdas,
         tuple((d in gone, index_map.index(d) if d in index_map else -1) for d in cut),

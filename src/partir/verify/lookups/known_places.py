@@ -66,8 +66,6 @@ def known_lookup(machine: Machine, op: Op, views: Sequence[View]) -> View:
     value, index = views
     how = row_lookup(op.signature)
     places = _places(machine, index, how.vector)
-    if op.signature.attrs.get("indices_are_sorted") == "true":
-        _check_order(places, len(machine.sizes))
     count, axes = len(value.layout.local), len(machine.sizes)
     width = math.prod(places.shape[axes:])
     size = shape_of(value.layout)[axes + how.dim]
@@ -89,13 +87,6 @@ def _places(machine: Machine, index: View, vector: int | None) -> Rows:
     rows = np.where(known, values.astype(np.int64), _UNKNOWN)
     rows = np.broadcast_to(rows, shape_of(index.layout))
     return rows if vector is None else rows.take(0, len(machine.sizes) + vector)
-
-
-def _check_order(places: Rows, axes: int) -> None:
-    """Places that are said to be in order are."""
-    for row in places.reshape(math.prod(places.shape[:axes]), -1):
-        if (row == _UNKNOWN).any() or (row[1:] < row[:-1]).any():
-            raise Unreadable("a look-up at places that are not in order")
 
 
 def _arranged(

@@ -31,11 +31,12 @@ from partir.verify.layouts.layout import (
     depends_on,
 )
 from partir.verify.layouts.merging import along_one, plain
-from partir.verify.layouts.spread import MOST, has_garbage, rows_of, tiled_along
+from partir.verify.layouts.spread import MOST, rows_of, tiled_along
 from partir.verify.lookups.columns import Column, columns
 from partir.verify.lookups.index_cases import function, leaf_rows, reach
 from partir.verify.lookups.known_places import known_lookup
 from partir.verify.lookups.largest import places_in_whole
+from partir.verify.lookups.told import believe, is_told, told
 from partir.verify.machine.indices import plain_index
 from partir.verify.machine.machine import Machine, handler
 from partir.verify.machine.unread import unread
@@ -169,8 +170,8 @@ def _looked_up(
     tile = rows.reshape(*rows.shape[: len(machine.sizes)], -1)
     if tile.shape[-1] != op.signature.operands[0].shape[dim]:
         return None
-    several = column.joined is not None
-    if says_sorted(op.signature) and (several or has_garbage(local.layout)):
+    several, names = column.joined is not None, told(op.signature)
+    if names and several:
         return None
     for leaf, index in leaves(machine, column.value, several, several):
         known = _known(machine, op.signature, (mask, local, index))
@@ -178,20 +179,22 @@ def _looked_up(
             machine.classes, op.signature, index, local, mask
         ):
             continue
+        if not is_told(machine, op.signature, index, names):
+            continue
         for whole in whole_rows(machine, op.kind, value, of_class):
-            sorted_ = says_sorted(op.signature)
             if known is not None:
                 split = _is_read_there(machine, known, tile, whole, axes)
-                split = split and (not sorted_ or rises(known[2], known[1]))
+                split = split and (not names or rises(known[2], known[1]))
             else:
-                made_of = (mask, local)
-                split = is_read(machine, leaf, made_of, tile, whole, axes, sorted_)
+                made_of, in_order = (mask, local), bool(names)
+                split = is_read(machine, leaf, made_of, tile, whole, axes, in_order)
             if not split:
                 continue
             read = whole_view(machine, value, dim, of_class, axes, whole)
             read = plain(machine.classes, read)
             given = (read, plain_index(machine, column.within(machine, index)))
-            made = _by_promise(machine, of_whole(op.signature, dim, whole.size), given)
+            equation = machine.equation(of_whole(op.signature, dim, whole.size))
+            (made,) = machine.apply(equation, given, op.signature.results)
             if machine.classes.in_source(made.node):
                 return made, axes
     return None
@@ -264,47 +267,14 @@ def _is_read_there(
     return is_split(machine, tile, here, place, wanted, axes)
 
 
-def says_sorted(signature: Signature) -> bool:
-    """Whether a look-up is told that its indices are in order.
-
-    One index, or one of each row of a batch, is so in any case.
-    """
-    numbers = fields(signature.attrs["dimension_numbers"])
-    others = {
-        *numbers.get("index_vector_dim", (0,)),
-        *numbers.get("start_indices_batching_dims", ()),
-    }
-    shape = signature.operands[1].shape
-    several = any(size > 1 for dim, size in enumerate(shape) if dim not in others)
-    return several and signature.attrs.get(_SORTED) == "true"
-
-
-def rises(index: np.ndarray, place: np.ndarray, least: int = 0) -> bool:
-    """Whether a larger index is at no smaller place, on each device.
-
-    Or at one that is larger, by one at least.
-    """
+def rises(index: np.ndarray, place: np.ndarray) -> bool:
+    """Whether a larger index is at no smaller place, on each device."""
     index = index.reshape(-1, *(1,) * (place.ndim - index.ndim), *index.shape[1:])
     index = np.broadcast_to(index, place.shape)
     order = np.argsort(index, axis=0, kind="stable")
     ordered = np.take_along_axis(place, order, 0).astype(np.int64)
     same = np.diff(np.take_along_axis(index, order, 0), axis=0) == 0
-    return bool(((np.diff(ordered, axis=0) >= least) | same).all())
-
-
-def _by_promise(
-    machine: Machine, signature: Signature, given: tuple[View, View]
-) -> View:
-    """A look-up; one that is told less than the source's is the same."""
-    (made,) = machine.apply(machine.equation(signature), given, signature.results)
-    if machine.classes.in_source(made.node) or says_sorted(signature):
-        return made
-    attrs = {**signature.attrs, _SORTED: "true"}
-    told = Signature.of(
-        signature.kind, attrs, signature.operands, signature.results, signature.lambdas
-    )
-    (other,) = machine.apply(machine.equation(told), given, signature.results)
-    return other if machine.classes.in_source(other.node) else made
+    return bool(((np.diff(ordered, axis=0) >= 0) | same).all())
 
 
 def of_whole(signature: Signature, dim: int, count: int) -> Signature:
@@ -396,18 +366,28 @@ def part(machine: Machine, made: View, axes: Sequence[int], tag: Hashable) -> Vi
 @handler("gather")
 def _gather(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]:
     """At known places, rows; else as its equation says, or once it is masked."""
-    with contextlib.suppress(Unreadable):
-        return [known_lookup(machine, op, views)]
     value, index = views
-    places = places_in_whole(machine, op, value, index)
-    if places is not None:
-        return [places]
+    names = told(op.signature)
+    on_devices_ = machine.classes.source is not None
     try:
-        if says_sorted(op.signature) and has_garbage(index.layout):
-            raise Unreadable("indices that are said to be in order, behind an end")
-        given = (value, plain_index(machine, index))
-        return [_by_promise(machine, op.signature, given)]
+        if on_devices_ and not is_told(machine, op.signature, index, names):
+            raise Unreadable("indices that nobody says are in order")
+        return [_read(machine, op, value, index)]
     except Unreadable:
-        if machine.classes.source is None:
+        if not on_devices_:
             raise
         return [unread(machine, op)]
+    finally:
+        if not on_devices_:
+            believe(machine, op.signature, index)
+
+
+def _read(machine: Machine, op: Op, value: View, index: View) -> View:
+    with contextlib.suppress(Unreadable):
+        return known_lookup(machine, op, (value, index))
+    places = places_in_whole(machine, op, value, index)
+    if places is not None:
+        return places
+    given = (value, plain_index(machine, index))
+    (made,) = machine.apply(machine.equation(op.signature), given, op.signature.results)
+    return made

@@ -28,13 +28,16 @@ from partir.verify.layouts.layout import (
 )
 from partir.verify.layouts.spread import along, rows_of
 from partir.verify.lookups.columns import Column, columns
-from partir.verify.lookups.index_cases import leaf_rows
+from partir.verify.lookups.index_cases import leaf_rows, reach
 from partir.verify.lookups.lookups import domain, leaves, on_devices, rises
+from partir.verify.lookups.told import SORTED, UNIQUE, believe, is_told, told
 from partir.verify.lookups.written import written_window
 from partir.verify.machine.indices import plain_index
 from partir.verify.machine.machine import Machine, handler
 from partir.verify.machine.wholes import whole_view
 from partir.verify.reductions.reductions import reduced_over_axes
+
+_UNTOLD = "indices that nobody says are in order, or differ"
 
 
 @handler("scatter")
@@ -47,6 +50,8 @@ def _scatter(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View
     monoid = monoid_of(op.signature.lambdas[0]) if len(views) == 3 else None
     (type_, *_) = op.signature.results
     literal = None if monoid is None else identity(monoid, type_.dtype)
+    if machine.classes.source is None:
+        believe(machine, op.signature, views[len(op.results)])
     if len(views) == 3 and monoid is None:
         with contextlib.suppress(Unreadable):
             return written_window(machine, op, views)
@@ -63,13 +68,19 @@ def _scatter(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View
 
 
 def _into(machine: Machine, op: Op, views: tuple[View, ...]) -> Sequence[View]:
+    names, index = told(op.signature), views[len(op.results)]
+    right = machine.classes.source is None or is_told(
+        machine, op.signature, index, names
+    )
     if len(views) != 3:
+        if not right:
+            raise Unreadable(_UNTOLD)
         return machine.by_equation(op, views)
     base, index, update = views
     given = (base, plain_index(machine, index), update)
     found: Sequence[View] | Unreadable
     try:
-        found = machine.by_equation(op, given)
+        found = machine.by_equation(op, given) if right else Unreadable(_UNTOLD)
     except Unreadable as error:
         found = error
     known = not isinstance(found, Unreadable) and machine.classes.in_source(
@@ -109,14 +120,15 @@ def _of_column(
     rows = signature.results[0].shape[dim]
     equation = machine.equation(signature)
     (local,) = machine.read((column.value,))
-    parts = column.joined is not None
+    parts, names = column.joined is not None, told(signature)
     for _, whole in leaves(machine, column.value, single=True, parts=parts):
         index = column.within(machine, whole)
+        if not is_told(machine, signature, index, names):
+            continue
         for count in _sizes(machine, index):
-            promises = _promises(signature)
-            at = _known_shifts(machine, local, whole, (count, rows), promises)
+            at = _known_shifts(machine, local, whole, (count, rows), names)
             if at is None:
-                at = _shifts(machine, local, whole, (count, rows), promises)
+                at = _shifts(machine, local, whole, (count, rows), names)
             if at is None or not _has_rows(machine, base, dim, at, count):
                 continue
             axes = [a for a in range(len(machine.sizes)) if at.shape[a] > 1]
@@ -128,12 +140,6 @@ def _of_column(
             (made,) = machine.apply(equation, given, types)
             if _has(machine, signature, made):
                 yield _tile(machine, made, dim, at, (rows, count))
-
-
-def _promises(signature: Signature) -> bool:
-    """Whether indices are said to be in order, or to differ."""
-    names = ("indices_are_sorted", "unique_indices")
-    return any(signature.attrs.get(name) == "true" for name in names)
 
 
 def _tile(
@@ -205,12 +211,16 @@ def _has_rows(machine: Machine, base: View, dim: int, at: Rows, count: int) -> b
 
 
 def _shifts(
-    machine: Machine, index: View, whole: View, sizes: tuple[int, int], promises: bool
+    machine: Machine,
+    index: View,
+    whole: View,
+    sizes: tuple[int, int],
+    names: Sequence[str],
 ) -> Rows | None:
     """By how much devices shift indices, if out of their tiles all are out of range.
 
-    Of a dimension of so many rows, to a tile of so many; with promises, those that
-    differ still do, in their order, but for what wraps round.
+    Of a dimension of so many rows, to a tile of so many. If it is said of them by these
+    names, those that differ still do, or all are in their order.
     """
     (count, rows), leaf = sizes, whole.node
     have = leaf_rows(machine.classes, index, leaf)
@@ -218,10 +228,12 @@ def _shifts(
     if any((a != b).any() for a, b in zip(have, wanted_rows, strict=True)):
         return None
     values = domain(count, machine, leaf, (index,), rows)
+    if UNIQUE in names:  # one that others are far from may be brought to them
+        wide = rows + 4 * reach(machine.classes, index.node, leaf).edge
+        values = domain(count, machine, leaf, (index,), wide)
     place = on_devices(machine, index, leaf, values).astype(np.int64)
     spread = values.reshape(-1, *(1 for _ in machine.sizes))
-    near = values >= int(values.min()) // 2
-    if promises and not rises(values[near], place[near], least=1):
+    if not _keeps(names, values, place):
         return None
     inside = (place >= 0) & (place < rows)
     offset = np.where(inside, spread - place, -1).max(0)
@@ -235,8 +247,24 @@ def _shifts(
     return _narrow(offset)
 
 
+def _keeps(names: Sequence[str], index: np.ndarray, place: np.ndarray) -> bool:
+    """Whether on each device places are in order, or differ, as their indices do."""
+    index = index.reshape(-1, *(1,) * (place.ndim - index.ndim), *index.shape[1:])
+    index = np.broadcast_to(index, place.shape)
+    if SORTED in names and not rises(index, place):
+        return False
+    order = np.argsort(place, axis=0, kind="stable")
+    equal = np.diff(np.take_along_axis(place, order, 0), axis=0) == 0
+    alike = np.diff(np.take_along_axis(index, order, 0), axis=0) == 0
+    return UNIQUE not in names or bool((alike | ~equal).all())
+
+
 def _known_shifts(
-    machine: Machine, index: View, whole: View, sizes: tuple[int, int], promises: bool
+    machine: Machine,
+    index: View,
+    whole: View,
+    sizes: tuple[int, int],
+    names: Sequence[str],
 ) -> Rows | None:
     """The same of indices that are known, place by place."""
     count, rows = sizes
@@ -250,7 +278,7 @@ def _known_shifts(
         for x in found
         if x is not None
     )
-    if promises and not rises(np.moveaxis(spread, -1, 0), np.moveaxis(place, -1, 0), 1):
+    if not _keeps(names, np.moveaxis(spread, -1, 0), np.moveaxis(place, -1, 0)):
         return None
     inside, apart = (place >= 0) & (place < rows), spread - place
     first = np.where(inside.any(-1), np.argmax(inside, -1), 0)  # or any, if all agree

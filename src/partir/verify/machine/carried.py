@@ -31,6 +31,7 @@ class LoopPair(NamedTuple):
     types: tuple[TensorType, ...]
     names: tuple[str, ...] = ()
     sizes: tuple[int, ...] = ()
+    number: int = 0  # among the source's loops
 
 
 def symbols(
@@ -71,12 +72,18 @@ def symbols(
     return made
 
 
-def turn(machine: Machine, op: Op, carried: Sequence[View]) -> tuple[View, list[View]]:
-    """One turn: the condition, and the values for the next one."""
+def turn(
+    machine: Machine, op: Op, carried: Sequence[View], loop: int
+) -> tuple[View, list[View]]:
+    """One turn: the condition, and the values for the next one.
+
+    `loop` is the source's number for it.
+    """
     made = []
-    for region in op.regions:
+    for number, region in enumerate(op.regions):
         machine.env.update(zip(region.arguments, carried, strict=True))
-        machine.run(region)
+        with machine.inside(("loop", loop, number)):
+            machine.run(region)
         made.append(machine.read(region.results))
     (condition,), body = made
     return condition, body

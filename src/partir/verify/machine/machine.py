@@ -7,7 +7,7 @@ What neither reads is `Unknown`, and so is all that is made of it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -96,6 +96,7 @@ class Machine:
     groups: dict[str, tuple[int, ...]] = field(default_factory=dict)
     origins: dict[int, int] = field(default_factory=dict)  # first op of a class
     loops: list[Any] = field(default_factory=list)
+    within: tuple[Any, ...] = ()  # loops and branches that run at the moment
     env: dict[int, Known] = field(default_factory=dict)
     reductions: dict[Any, tuple[int, DigitLayout]] = field(default_factory=dict)
     bound: dict[Any, tuple[int, DigitLayout]] = field(default_factory=dict)
@@ -131,6 +132,15 @@ class Machine:
                 continue
             env[op.results[0]] = view
             origins.setdefault(view.node, index)
+
+    @contextlib.contextmanager
+    def inside(self, key: Hashable) -> Iterator[None]:
+        """Run what stands in a loop or branch, known by its key in both programs."""
+        before, self.within = self.within, (*self.within, key)
+        try:
+            yield
+        finally:
+            self.within = before
 
     def read(self, values: Sequence[int]) -> list[View]:
         """What values are; raises what is known about the first that is not known."""
