@@ -6,14 +6,10 @@ from types import ModuleType
 
 import pytest
 
-from tests.verify import (
-    test_joined_in_turn,
-    test_patches,
-    test_unmerging,
-    test_wrong_lookups,
-    test_wrong_places,
-)
+from tests.verify import test_joined_in_turn, test_wrong_lookups, test_wrong_places
 from tests.verify.elements.test_written_out import is_equal
+from tests.verify.identities import test_unmerging
+from tests.verify.lookups import test_patches
 
 MODULES = (
     test_joined_in_turn,
