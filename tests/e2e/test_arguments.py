@@ -198,6 +198,28 @@ def test_captured_arrays_are_arguments() -> None:
     agree(fn, X, schedule=[ROWS, columns])
 
 
+def test_captured_arrays_are_placed_at_the_first_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = np.arange(32.0).reshape(2, 16)
+
+    def fn(x: Array) -> Array:
+        return jnp.tanh(x @ table[:, :2])
+
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise AssertionError("these devices are only compiled for")
+
+    shape = jax.ShapeDtypeStruct((8, 2), "float64")
+    done = partir.partition(fn, MESH, [], args=(shape,))
+    with monkeypatch.context() as patch:
+        patch.setattr(jax, "device_put", refuse)
+        compiled = done.compile()
+        assert compiled.lower(shape).compile().memory_analysis() is not None
+    x = jnp.ones(shape.shape)
+    assert jnp.allclose(jax.jit(lambda x: compiled(x) + 1)(x), fn(x) + 1)
+    assert jnp.allclose(compiled(x), fn(x))
+
+
 def test_a_parameter_called_captured() -> None:
     table = jnp.ones(8)
     with pytest.raises(partir.PartitionError, match='rename the parameter "captured"'):

@@ -55,12 +55,7 @@ class Compiled:
         self._abstract = mesh.abstract_mesh
         shardings = [NamedSharding(mesh, spec) for spec in plan.in_specs]
         count = len(interface.captured)
-        self._captured = [
-            jax.device_put(array, sharding)
-            for array, sharding in zip(
-                interface.captured, shardings[:count], strict=True
-            )
-        ]
+        self._captured_shardings = shardings[:count]
         self._shardings = shardings[count:]
         self._uneven = plan.in_uneven[count:] or (None,) * len(self._shardings)
         self._pads = any(self._uneven)
@@ -69,6 +64,16 @@ class Compiled:
         # Which arrays last came from elsewhere and had to be placed, the batch mostly.
         self._loose: frozenset[int] = frozenset()
         require_agreement(plan, mesh)
+
+    @cached_property
+    def _captured(self) -> list[jax.Array]:
+        """Captured arrays on the devices, which may be such as are only compiled for.
+
+        So nothing is placed before the first call, which may be traced by another jit.
+        """
+        pairs = zip(self._interface.captured, self._captured_shardings, strict=True)
+        with jax.ensure_compile_time_eval():
+            return [jax.device_put(array, sharding) for array, sharding in pairs]
 
     @cached_property
     def jitted(self) -> Any:
