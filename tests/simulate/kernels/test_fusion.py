@@ -80,6 +80,27 @@ def test_what_is_read_instead_of_its_source_is_kept() -> None:
     assert roles.count(Role.COSTLY) == 1
 
 
+def test_numbers_are_kept_before_they_are_widened() -> None:
+    def softmax(x: Any, w: Any) -> Any:
+        h = x.astype("bfloat16") @ w.astype("bfloat16")
+        exponentials = jnp.exp(h.astype("float32"))
+        return exponentials @ w, exponentials.T @ w
+
+    made = kernels(softmax, SOURCES, 2)
+    assert all(kernel.role is not Role.COSTLY for kernel in made)
+    assert made[1].reads[0] == made[0].writes[0] == made[2].reads[0]
+
+
+def test_two_narrow_values_are_not_kept_for_a_wide_one() -> None:
+    def gated(x: Any, w: Any) -> Any:
+        x, v = x.astype("bfloat16"), w.astype("bfloat16")
+        h = (x @ v).astype("float32") * jnp.tanh((x.T @ v).astype("float32"))
+        return h @ w, h.T @ w
+
+    roles = [kernel.role for kernel in kernels(gated, SOURCES, 2)]
+    assert roles.count(Role.CHEAP) == 1
+
+
 def test_short_loops_of_what_fuses_are_one_kernel() -> None:
     def dropped(x: Any) -> Any:
         return jnp.where(jax.random.bernoulli(jax.random.key(0), 0.5, x.shape), x, 0)

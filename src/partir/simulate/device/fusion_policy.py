@@ -40,8 +40,8 @@ class FusionPolicy:
             kernels repeat as well.
         into_products: whether products compute what is elementwise in their operands.
         keeps_sources: whether an op that several kernels want, whatever it costs, is
-            computed in each of them if what it is made of is in memory as long, and
-            stored if not.
+            computed in each of them if what it is made of is in memory as long, or
+            narrower and kept instead; stored if not.
         narrow_products: whether what only products read is stored as bfloat16; what
             they read of it in loops, whole or in parts, is rounded before the loops.
         in_place: whether parts of larger values are read and written where they lie by

@@ -2,7 +2,7 @@
 
 A compiler that minds memory keeps no result of an elementwise chain for the backward
 pass if it keeps what the chain was made of. If nothing else reads that, it is the
-result that is kept, and what it was made of is not.
+smaller of the two that is kept: the result, unless numbers were widened on the way.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from partir.spmd.program import Block
 
 _LONGEST = 24  # ops of a chain that is still looked through
 _SMALL = 8  # what is so many times smaller may be kept beside it
+_NARROWER = 2  # so many times less is kept instead: numbers before they are widened
 _SLACK = 0.1  # of the time between an op and the last kernel that wants it
 
 
@@ -50,23 +51,39 @@ class KeptValues:
                 self.until[value] = until
 
     def lasts(self, number: int, kernels: frozenset[int]) -> bool:
-        """Whether what an op reads is there until the last kernel that wants the op."""
+        """Whether what an op reads is there until the last kernel that wants the op.
+
+        Or so little of it is not that this is kept for them instead.
+        """
         op, last = self.block.ops[number], max(kernels)
         size = max(self.sizes[v] for v in op.results)
         wanted = last - _SLACK * (last - number)
-        return all(self._kept(v, wanted, size, _LONGEST) for v in op.operands)
+        room = size // _NARROWER
+        return self._all_more(op.operands, wanted, size, _LONGEST, room + 1) <= room
 
-    def _kept(self, value: int, wanted: float, size: int, steps: int) -> bool:
-        maker = self.makers.get(value)
-        if maker is None or self.sizes[value] * _SMALL <= size:
-            return True
+    def _more(self, value: int, wanted: float, size: int, steps: int) -> int:
+        """Bytes that have to be kept longer so that a value is there until then."""
+        maker, own = self.makers.get(value), self.sizes[value]
+        if maker is None or own * _SMALL <= size:
+            return 0
         until = self.until.get(value, -1)
         if value in self.handed:
             until = max(until, self.until.get(self.handed[value], -1))
         if until >= wanted:
-            return True
+            return 0
         fact = self.facts[maker]
         if fact is None or steps == 0 or not (fact.fused or fact.role is Role.VIEW):
-            return False
+            return own
         operands = self.block.ops[maker].operands
-        return all(self._kept(v, wanted, size, steps - 1) for v in operands)
+        return self._all_more(operands, wanted, size, steps - 1, own)
+
+    def _all_more(
+        self, values: Sequence[int], wanted: float, size: int, steps: int, most: int
+    ) -> int:
+        """That of several values, or `most` if it is no less."""
+        more = 0
+        for value in dict.fromkeys(values):
+            more += self._more(value, wanted, size, steps)
+            if more >= most:
+                return most
+        return more
