@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from partir.verify.classes.classes import Classes
+from partir.verify.classes.known_functions import ROOM, computed
 from partir.verify.classes.rows import (
     DROPPED,
     FIRST_FILLED,
@@ -23,6 +24,8 @@ _DEPTH = 12
 LARGEST = {"f16": 65504.0, "bf16": 3.38e38, "f32": 3.4e38, "f64": 1.79e308}
 ROUNDING = 0.9  # of the largest number: what a few roundings can't lead beyond
 _NORMAL = 2.0**-14
+_LEAST = {"f16": _NORMAL}  # normal numbers
+_LEAST_OF_OTHERS = 2.0**-126
 _KEEPS = frozenset({"at", "picked", "merged"}) | frozenset(
     "stablehlo." + name
     for name in (
@@ -62,7 +65,10 @@ def _bound(classes: Classes, term: ClassTerm, depth: int) -> float | None:
     if term.kind == "constant":
         return _of_constant(term)
     if term.kind == "stablehlo.convert":
-        return _of_integers(classes.terms[term.refs[0].node])
+        return _converted(classes, term, depth)
+    value = _value(classes, term, depth)
+    if value is not None:
+        return ROOM * abs(value)
     floats = [r.node for r in term.refs if classes.terms[r.node].dtype[0] not in "iu"]
     each = [bound(classes, ref, depth - 1) for ref in floats]
     known = [one for one in each if one is not None]
@@ -80,6 +86,31 @@ def _bound(classes: Classes, term: ClassTerm, depth: int) -> float | None:
     if term.kind == "stablehlo.divide":
         return _divided(known, classes.terms[floats[1]])
     return None
+
+
+def _converted(classes: Classes, term: ClassTerm, depth: int) -> float | None:
+    (ref,) = term.refs
+    before = classes.terms[ref.node]
+    known = _of_integers(before)
+    if known is None and before.dtype in LARGEST:
+        known = bound(classes, ref.node, depth - 1)
+    return known
+
+
+def _value(classes: Classes, term: ClassTerm, depth: int) -> float | None:
+    """About what a function of known numbers is; None if that may be infinite."""
+    if term.dims or term.new or not depth:
+        return None
+    if term.kind == "constant":
+        known = _of_constant(term)
+        return None if known is None else float(str(term.attrs))
+    of = [_value(classes, classes.terms[ref.node], depth - 1) for ref in term.refs]
+    if not of or None in of:
+        return None
+    found = computed(term.kind, of)
+    most, least = LARGEST.get(term.dtype, 0.0), _LEAST.get(term.dtype, _LEAST_OF_OTHERS)
+    near = found is not None and (not found or least < abs(found) < ROUNDING * most)
+    return float(found) if near else None
 
 
 def _of_constant(term: ClassTerm) -> float | None:
@@ -115,6 +146,19 @@ def _rows_are_finite(classes: Classes, term: ClassTerm, depth: int) -> bool:
         tables = [classes.rows.table(number) for _, number in term.attrs]
         return all(are_finite(classes, table, depth) for table in tables)
     return True
+
+
+def finite_beside(classes: Classes, columns: Rows) -> np.ndarray:
+    """Of products of rows, those of which no factor is infinite for certain.
+
+    Rows of values are believed to be finite, but not numbers in place of rows.
+    """
+    far = [
+        int(code)
+        for code in np.unique(columns[(columns < GARBAGE) | (columns >= FIRST_MADE)])
+        if not are_finite(classes, np.array([code]))
+    ]
+    return np.logical_not(np.isin(columns, far).any(-1))
 
 
 def are_finite(classes: Classes, rows: Rows, depth: int = _DEPTH) -> bool:

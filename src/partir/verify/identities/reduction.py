@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from partir.verify.classes.classes import NO_ROWS, Classes, Made
+from partir.verify.classes.finite import finite_beside
 from partir.verify.classes.mentions import SplitDims, are_all, split_dims
 from partir.verify.classes.repetition import counts_nothing
 from partir.verify.classes.rows import (
@@ -189,11 +190,12 @@ def productive(
             continue
         rows = what.rows[variable]
         columns = classes.rows.columns(rows, len(mentions))
+        finite = len(nothing) < 2 or finite_beside(classes, columns)  # zero times nan
         for number, place in enumerate(mentions):
             own = columns[..., number]
             for code in np.unique(own[own < GARBAGE]) if place in nothing else ():
                 if counts_nothing(classes, what.monoid, filled(int(code))):
-                    rows = np.where(own == code, DROPPED, rows)
+                    rows = np.where((own == code) & finite, DROPPED, rows)
         found[variable] = rows
     return what._replace(rows=found) if what.rows else what
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from partir.ir.types import TensorType
 from partir.verify.classes.classes import Classes
+from partir.verify.classes.finite import finite_beside
 from partir.verify.classes.repetition import counts_nothing
 from partir.verify.classes.rows import (
     BAG,
@@ -172,6 +173,7 @@ def bagged(
             gone = (columns == code).any(-1)
             if len(nothing) > 1:  # zero times what is not known may be nan
                 gone &= (part.columns != GARBAGE).all(-1)
+                gone &= finite_beside(classes, part.columns)
             members[gone] = DROPPED
     rows = made.bags(members)
     if part.size > 0 and made.complete(rows, part.size):
