@@ -40,6 +40,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {  # without the dialect
     "subtract": np.subtract,
     "tanh": np.tanh,
     "conj": np.conj,
+    "convert": np.positive,
     "cosh": np.cosh,
     "erf": lambda x: np.float64(math.erf(x)),
     "erfc": lambda x: np.float64(math.erfc(x)),

@@ -74,7 +74,8 @@ def _results(
         elif isinstance(ring, Truths):
             yield algebra.truth(*key, number)
         else:
-            yield ring.unknown(algebra.point, *key, number)
+            every = [one for row in rows for one in row]
+            yield algebra.made_of(every, ring, *key, number)
 
 
 class _Side(NamedTuple):

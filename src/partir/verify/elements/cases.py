@@ -407,6 +407,23 @@ class Algebra:
             self.far.add(made)
         return made
 
+    def made_of(self, row: Sequence[Plain], ring: Ring, *key: Hashable) -> Plain:
+        """What is made of a whole row, as far off as any of it."""
+        made = ring.unknown(self.point, *key)
+        if not isinstance(ring, Integers) and any(map(self.is_far, row)):
+            self.note_far(made)
+        return made
+
+    def is_far(self, made: Plain) -> bool:
+        """Whether a float, or a part of a complex number, may be infinite."""
+        parts = made if type(made) is tuple else (made,)
+        return not self.far.isdisjoint(parts)
+
+    def note_far(self, made: Plain) -> Plain:
+        """What may be infinite for certain, in all of its parts."""
+        self.far.update(made if type(made) is tuple else (made,))
+        return made
+
     def _steps(self, table: Cases, values: Sequence[Plain], ring: Ring) -> Plain:
         made = values[0]
         for start, before, after in zip(

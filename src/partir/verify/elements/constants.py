@@ -46,7 +46,7 @@ def _complex(ops: Elementwise, words: tuple[str, str], part: str) -> Any:
         made = Complex().unknown(ops.algebra.point, "spelled", part, words)
         ops.algebra.far.update(made)
         return made
-    return tuple(number(ops, one + 0.0, part) for one in read)  # zero without a sign
+    return tuple(number(ops, one, part) for one in read)
 
 
 def number(ops: Elementwise, value: Any, dtype: str) -> Any:
@@ -77,10 +77,11 @@ def _spelled(ops: Elementwise, word: str, dtype: str) -> Any:
     read = _read(word, dtype)
     if isinstance(read, int) or not math.isnan(read):
         return number(ops, read, dtype)
-    return _none(ops, int(word, 16), dtype)
+    return no_number(ops, int(word, 16), dtype)
 
 
-def _none(ops: Elementwise, bits: int, dtype: str) -> Any:
+def no_number(ops: Elementwise, bits: int, dtype: str) -> Any:
+    """What is none, by its bits."""
     kind = np.dtype(numpy_name(dtype))
     usual = int(np.array(math.nan).astype(kind).view(f"u{kind.itemsize}"))
     return (
@@ -96,7 +97,7 @@ def least_number(ops: Elementwise, dtype: str) -> Any:
     if isinstance(ring, Integers):
         return ring.number(ring.least)
     bits = _WITH_SIGNED_NAN.get(dtype)
-    return None if bits is None else _none(ops, (1 << bits) - 1, dtype)
+    return None if bits is None else no_number(ops, (1 << bits) - 1, dtype)
 
 
 def _from_bytes(ops: Elementwise, literal: str, count: int, dtype: str) -> list[Any]:
@@ -108,6 +109,6 @@ def _from_bytes(ops: Elementwise, literal: str, count: int, dtype: str) -> list[
     held = np.frombuffer(data, kind).tolist()
     bits = np.frombuffer(data, f"u{kind.itemsize}").tolist()
     return [
-        _none(ops, spelled, dtype) if one != one else number(ops, one, dtype)
+        no_number(ops, spelled, dtype) if one != one else number(ops, one, dtype)
         for one, spelled in zip(held, bits, strict=True)
     ]

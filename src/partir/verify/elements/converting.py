@@ -10,6 +10,7 @@ from partir.verify.elements import integers
 from partir.verify.elements.bounds import FiniteBounds
 from partir.verify.elements.cases import GARBAGE, Algebra, Cases, Scalar
 from partir.verify.elements.field import MODULUS
+from partir.verify.elements.monoids import WITHOUT_SIGN
 from partir.verify.elements.numbers import Numbers
 from partir.verify.elements.rings import (
     Complex,
@@ -60,7 +61,7 @@ class Converting:
         if isinstance(new, Truths):
             return self._to_truth(before, old)
         if isinstance(old, Truths):
-            return self._from_truth(new)
+            return self._from_truth(after, new)
         if isinstance(new, Integers):
             return self._to_integer(before, after, old, new)
         return self._to_float(before, after, old)
@@ -111,8 +112,11 @@ class Converting:
 
         return run
 
-    def _from_truth(self, new: Ring) -> Run:
-        """Zero or one."""
+    def _from_truth(self, dtype: str, new: Ring) -> Run:
+        """Zero or one; nobody says what, in a type that has no zero."""
+        if dtype in WITHOUT_SIGN:
+            point, note = self.algebra.point, self.algebra.note_far
+            return lambda x: note(point.unknown("of a truth", dtype, x))
         if isinstance(new, Floats):
             return lambda x: (x[0] + x[1]) % MODULUS
         return lambda x: x
@@ -160,7 +164,7 @@ class Converting:
                 return again
             if numbers.is_none(x) and x != numbers.special["nan"]:
                 return numbers.another("to float", before, after, x)
-            if known is not None:
+            if known is not None and (known != known or float(known) == known):
                 return numbers.formula(numbers.rounded(known, after))
             made = self._widened_sum(before, after, old, x)
             if made is None:

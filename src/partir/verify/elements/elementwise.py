@@ -22,7 +22,8 @@ from partir.verify.elements.cases import (
 )
 from partir.verify.elements.converting import Converting
 from partir.verify.elements.field import MODULUS, of_fraction
-from partir.verify.elements.monoids import Monoids
+from partir.verify.elements.known_functions import KnownFunctions
+from partir.verify.elements.monoids import WITHOUT_SIGN, Monoids
 from partir.verify.elements.numbers import Numbers
 from partir.verify.elements.rings import (
     Complex,
@@ -57,6 +58,7 @@ class Elementwise:
         self.monoids = Monoids(algebra, self.numbers)
         known = (self.numbers, self.monoids.bounds, self.monoids.summed)
         self.converting = Converting(algebra, *known)
+        self.functions = KnownFunctions(algebra, *known[:2])
         self.monoids.narrow = self.converting.narrower
         self.monoids.widen = lambda old, new, x: self.converting.run(old, new)(x)
         self.monoids.widened = WidenedIntegers(
@@ -231,12 +233,15 @@ class Elementwise:
     def _linear(self, name: str, dtype: str, ring: Ring) -> Run:
         """Differences; of what is no number, nothing else is known."""
         linear = self.algebra.linear
+        if dtype in WITHOUT_SIGN:
+            return self._without_sign(name, dtype, ring)
 
         def negative(x: Plain) -> Plain:
             if isinstance(ring, Floats):
                 return self.monoids.products.negative(x, dtype)
             if isinstance(ring, Complex):
-                return tuple(self.monoids.products.negative(part) for part in x)
+                part = part_of(dtype)
+                return tuple(self.monoids.products.negative(one, part) for one in x)
             return ring.neg(x)
 
         if name == "negate":
@@ -249,6 +254,19 @@ class Elementwise:
             return negative(x)
 
         return lambda x, y: add("sum", dtype, ring, (x, linear(subtracted, ring, y)))
+
+    def _without_sign(self, name: str, dtype: str, ring: Ring) -> Run:
+        """Differences in a type that has no negatives: they are no numbers."""
+
+        def plain(*args: Plain) -> Plain:
+            if GARBAGE in args:
+                return GARBAGE
+            return self.algebra.note_far(
+                ring.unknown(self.algebra.point, name, dtype, args)
+            )
+
+        count = 1 if name == "negate" else 2
+        return lambda *args: self.algebra.apply(plain, ring, [ring] * count, *args)
 
     def _extreme(self, monoid: str, dtype: str, ring: Integers) -> Run:
         """Of a known integer and another: one or the other, case by case."""
@@ -290,7 +308,8 @@ class Elementwise:
             return negated
         point, key = self.algebra.point, (signature.kind, dtype, _attrs(signature))
         whole = isinstance(rings[0], Integers) and isinstance(ring, Integers)
-        keeps = name in _OF_INFINITIES and isinstance(rings[0], type(ring))
+        note = self._far_as_known(signature)
+        numbers = not isinstance(ring, Integers) and not isinstance(rings[0], Integers)
 
         def run(*args: Plain) -> Scalar:
             if whole and len({id(r) for r in rings}) == 1:
@@ -300,9 +319,21 @@ class Elementwise:
             if isinstance(ring, Truths):
                 return self.algebra.truth(*key, args)
             made = ring.unknown(point, *key, args)
-            return self.algebra.as_far(made, args[:1]) if keeps else made
+            return note(made, args) if numbers else made
 
         return run
+
+    def _far_as_known(self, signature: Signature) -> Callable[[Plain, Any], Plain]:
+        """What is said of a function of numbers: whether it is infinite for certain."""
+        kind, keeps = signature.kind, signature.name in _OF_INFINITIES
+        before, after = signature.operands[0].dtype, signature.results[0].dtype
+
+        def note(made: Plain, args: Sequence[Plain]) -> Plain:
+            if keeps and self.algebra.is_far(args[0]):
+                self.algebra.note_far(made)
+            return self.functions.note(kind, made, after, args, before)
+
+        return note
 
     def _compare(self, signature: Signature, dtype: str, ring: Ring) -> Run:
         found = _WAY.search(signature.attrs["comparison_direction"])
@@ -355,11 +386,12 @@ class Elementwise:
             number, top = numbers.read(y, dtype), numbers.read(x, dtype)
             if number is None or not _NORMAL <= abs(float(number)) <= 1 / _NORMAL:
                 made = self.algebra.point.unknown("divided", dtype, x, y)
+                self.functions.note("stablehlo.divide", made, dtype, (x, y), dtype)
                 return self.algebra.as_far(made, (x,))
             if isinstance(top, Fraction) and top:
                 return numbers.formula(numbers.rounded(top / Fraction(number), dtype))
             if top == 0:
-                return numbers.formula(float(top) / float(number))
+                return numbers.zero(float(top) / float(number), dtype)
             made = mul(x, of_fraction(1 / abs(Fraction(number))))
             return made if number > 0 else self.monoids.products.negative(made, dtype)
 

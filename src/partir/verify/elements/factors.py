@@ -70,6 +70,7 @@ class FactorProducts:
         else:
             (a, b), (c, d) = map(self._factor, by), x
             made = (a * c + MINUS * b * d) % MODULUS, (a * d + b * c) % MODULUS
+            self._infinite_of(made, (by, x))
         self._scale(dtype, by, x, made)
         return made
 
@@ -90,12 +91,12 @@ class FactorProducts:
         if self.numbers.is_none(x):
             return self.numbers.another("negative", x)
         if dtype and x == 0:
-            return self.numbers.special["-0.0"]
+            return self.numbers.zero(-1.0, dtype)
         if isinstance(number, float):  # infinite, or zero with a sign
             return self.numbers.formula(-number)
         if x in self.algebra.far:
             return self._far("negative", dtype, x)
-        return x * MINUS % MODULUS if number is None else -x % MODULUS
+        return x * MINUS % MODULUS if number is None else self.numbers.formula(-number)
 
     def _scale(self, dtype: str, number: Plain, other: Plain, made: Plain) -> None:
         """Remember that something is a known number times something else."""
@@ -182,7 +183,7 @@ class FactorProducts:
     def _parts(self, x: Plain, y: Plain) -> Plain:
         """The same of complex numbers; in their parts, no two products cancel."""
         if self.algebra.far.isdisjoint((*x, *y)):
-            (a, b), (c, d) = x, y
+            (a, b), (c, d) = (map(self._without_sign, one) for one in (x, y))
             known = None not in map(self.numbers.number, (b, d))
             by = -1 if known else MINUS
             return (a * c + by * b * d) % MODULUS, (a * d + b * c) % MODULUS
@@ -190,6 +191,10 @@ class FactorProducts:
             self.algebra.point, "product with an infinity", *sorted((x, y))
         )
         return self._infinite_of(made, (x, y))
+
+    def _without_sign(self, x: int) -> int:
+        """A zero as sums look at it."""
+        return 0 if x == self.numbers.special["-0.0"] else x
 
     def _infinite_of(self, made: Plain, factors: Sequence[Plain]) -> Plain:
         """A complex product, both parts of which are infinite if any of a factor is."""

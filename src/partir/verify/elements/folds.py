@@ -127,7 +127,7 @@ def spelled(body: Lambda) -> Any:
             (
                 op.kind,
                 tuple(sorted(op.signature.attrs.items())),
-                op.operands,
+                (*op.operands, *op.results),
                 tuple(t.dtype for t in op.signature.results),
                 tuple(map(spelled, op.signature.lambdas)),
             )
@@ -165,7 +165,7 @@ def fft(
     for first in range(0, len(given[0]) if size else 0, size or 1):
         row = tuple(algebra.flat(x, ring) for x in given[0][first : first + size])
         made += [
-            GARBAGE if GARBAGE in row else out.unknown(algebra.point, key, row, place)
+            GARBAGE if GARBAGE in row else algebra.made_of(row, out, key, row, place)
             for place in range(count)
         ]
     if len(made) != math.prod(result.shape):
@@ -200,7 +200,9 @@ def _by_rows(
                 into[number, place] = (
                     GARBAGE
                     if bad
-                    else ring.unknown(algebra.point, key, dtypes, flat, which, place)
+                    else algebra.made_of(
+                        flat[which], ring, key, dtypes, flat, which, place
+                    )
                 )
     wide = (*at.shape[:-1], length)
     return [list(np.moveaxis(into.reshape(wide), -1, dim).reshape(-1)) for into in made]

@@ -37,7 +37,9 @@ from partir.verify.elements.widening import WidenedIntegers
 
 _QUICK = 8  # so many cases are no more work than one that is computed with
 _FAR = {"max": "-inf", "min": "inf"}
-_POSITIVE = {"f8E8M0FNU": Fraction(2) ** 127}  # the largest; its inverse is the least
+WITHOUT_SIGN = {
+    "f8E8M0FNU": Fraction(2) ** 127
+}  # the largest; its inverse is the least
 
 
 Narrow = Callable[[str, Sequence[int]], tuple[str, list[int]] | None]
@@ -216,8 +218,7 @@ class Monoids:
             if far is not None:
                 found.add(far)
         if not found:
-            made = rest % MODULUS
-            self.numbers.note_sum(members, dtype)
+            made = self.numbers.known_sum(rest % MODULUS, members, dtype)
             bounds = self.bounds.all_of(members)
             if bounds is not None:
                 self.bounds.note(made, dtype, sum(bounds))
@@ -227,11 +228,9 @@ class Monoids:
         nan = self.numbers.special["nan"]
         if len(found - {nan}) > 1:
             return self.numbers.another("sum", nan in found)
-        if nan in found:
-            return nan
-        (far,) = found
+        far = nan if nan in found else next(iter(found))
         rest %= MODULUS
-        if not rest:
+        if not rest or (far == nan and self.numbers.number(rest) is not None):
             return far
         made = self.algebra.point.unknown("beside an infinity", far, rest)
         self._infinite[made] = (far, rest)
@@ -391,8 +390,9 @@ class Monoids:
         elif len(found) == 1 and key[1] is None:
             (made,) = found
         else:
+            every = [one for row in found for one in row]
             made = tuple(
-                ring.unknown(self.algebra.point, "reduced", key, number, found)
+                self.algebra.made_of(every, ring, "reduced", key, number, found)
                 for number, ring in enumerate(rings)
             )
         if found and parts:
@@ -420,8 +420,8 @@ class Monoids:
 
 def _end(monoid: str, dtype: str) -> Fraction | None:
     """What changes no extreme, of a type that has no infinity; None if it has."""
-    if dtype in _POSITIVE:
-        return _POSITIVE[dtype] if monoid == "min" else 1 / _POSITIVE[dtype]
+    if dtype in WITHOUT_SIGN:
+        return WITHOUT_SIGN[dtype] if monoid == "min" else 1 / WITHOUT_SIGN[dtype]
     end = WITHOUT_INFINITY.get(dtype)
     return None if end is None else Fraction(-end if monoid == "max" else end)
 

@@ -58,13 +58,17 @@ class Numbers:
         """Whether a formula is known to be no number."""
         return formula in self._names and math.isnan(self._names[formula])
 
-    def note_sum(self, members: Sequence[int], dtype: str) -> None:
-        """Remember the sum of known numbers, if the type has it."""
+    def known_sum(self, made: int, members: Sequence[int], dtype: str) -> int:
+        """A sum, remembered if it is a known number of its type; infinite beyond."""
         known = [self._known.get(member) for member in members]
         if None not in known:
             exact = sum((one for one in known if one is not None), Fraction(0))
-            if self.rounded(exact, dtype) == exact:
+            rounded = self.rounded(exact, dtype)
+            if rounded == exact:
                 self.formula(exact)
+            elif not math.isfinite(rounded):
+                return self.formula(rounded)
+        return made
 
     def number(self, formula: int) -> float | Fraction | None:
         """The number that a formula is; None if that is not known."""
@@ -87,8 +91,12 @@ class Numbers:
             return None
         made = Fraction(one) * Fraction(other)
         if not made:
-            return self.formula(math.copysign(0.0, one) * math.copysign(1.0, other))
+            return self.zero(math.copysign(1.0, one) * math.copysign(1.0, other), dtype)
         return self.formula(self.rounded(made, dtype))
+
+    def zero(self, sign: float, dtype: str) -> int:
+        """A zero with a sign, if the type has such."""
+        return self.formula(self.rounded(math.copysign(0.0, sign), dtype))
 
     def rounded(self, number: float | Fraction, dtype: str) -> float:
         """A number as a type has it."""

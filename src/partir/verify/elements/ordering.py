@@ -16,6 +16,7 @@ import numpy as np
 from partir.ir.core import Signature
 from partir.ir.types import numpy_name, tensor
 from partir.verify.elements.cases import GARBAGE, Scalar
+from partir.verify.elements.constants import no_number
 from partir.verify.elements.elementwise import Elementwise
 from partir.verify.elements.rings import Floats, Integers, Plain, ring_of
 from partir.verify.layouts.layout import Unreadable
@@ -93,6 +94,8 @@ class Ordering:
         read = np.array(number).astype(kinds[0]).view(kinds[1])
         if isinstance(out, Integers):
             return out.number(int(read))
+        if np.isnan(read):
+            return no_number(self.ops, int(read.view(f"u{read.itemsize}")), new)
         return self.ops.numbers.formula(float(read))
 
     def _bits(self, dtype: str, x: Scalar) -> Scalar:
