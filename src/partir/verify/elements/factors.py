@@ -21,7 +21,7 @@ class FactorProducts:
     ) -> None:
         """Of its formulas."""
         self.algebra, self.numbers, self.bounds = algebra, numbers, bounds
-        self._scaled: dict[tuple[str, Plain], tuple[Plain, Plain]] = {}
+        self._scaled: dict[tuple[str, Plain], tuple[list[Plain], Plain]] = {}
         self._split_up: dict[tuple[int, Plain], tuple[int, Plain]] = {}
         self._members: dict[tuple[str, Plain], list[Plain]] = {}
 
@@ -66,6 +66,7 @@ class FactorProducts:
     def _by(self, dtype: str, ring: Ring, by: Plain, x: Plain) -> Plain:
         """A number that may be infinite, by one that is not: linear in the former."""
         if isinstance(ring, Floats):
+            by, x = self._with_zeros(dtype, by, x)
             made: Plain = self.mul(ring)(self._factor(by), x)
         else:
             (a, b), (c, d) = map(self._factor, by), x
@@ -73,6 +74,15 @@ class FactorProducts:
             self._infinite_of(made, (by, x))
         self._scale(dtype, by, x, made)
         return made
+
+    def _with_zeros(self, dtype: str, by: int, x: int) -> tuple[int, int]:
+        """Known factors of something else: one zero, if there is any among them."""
+        before, inner = self._scaled.get((dtype, x), ((), x))
+        numbers = [self.numbers.number(one) for one in (by, *before)]
+        if 0 not in numbers or None in numbers:
+            return by, x
+        signs = [math.copysign(1.0, one) for one in numbers if one is not None]
+        return self.numbers.zero(math.prod(signs), dtype), inner
 
     def _factor(self, x: int) -> int:
         """A number that is finite, as a factor of what may not be: zero is not nothing.
@@ -99,12 +109,11 @@ class FactorProducts:
         return x * MINUS % MODULUS if number is None else self.numbers.formula(-number)
 
     def _scale(self, dtype: str, number: Plain, other: Plain, made: Plain) -> None:
-        """Remember that something is a known number times something else."""
+        """Remember that something is known numbers times something else."""
         known = number if isinstance(number, tuple) else (number,)
         if all(self.numbers.number(part) is not None for part in known):
-            first, inner = self._scaled.get((dtype, other), (None, other))
-            if first is None:
-                self._scaled[dtype, made] = (number, inner)
+            before, inner = self._scaled.get((dtype, other), ([], other))
+            self._scaled[dtype, made] = ([*before, number], inner)
 
     def _bound(self, x: Plain) -> float | None:
         if isinstance(x, int):
@@ -121,8 +130,8 @@ class FactorProducts:
         found: list[Plain] = []
         numbers: list[Plain] = []
         for one in factors:
-            number, inner = self._scaled.get((dtype, one), (None, one))
-            numbers += [] if number is None else [number]
+            own, inner = self._scaled.get((dtype, one), ((), one))
+            numbers += own
             found += self._members.get((dtype, inner), [inner])
         made = ring.unknown(self.algebra.point, "times", dtype, tuple(sorted(found)))
         self._members[dtype, made] = found
@@ -172,6 +181,8 @@ class FactorProducts:
         zero = self.numbers.special["-0.0"]
 
         def run(x: int, y: int) -> int:
+            if 1 in (x, y):
+                return y if x == 1 else x
             if x in self.algebra.far or y in self.algebra.far:
                 return self._far("product with an infinity", *sorted((x, y)))
             if zero in (x, y):
