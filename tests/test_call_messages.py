@@ -6,6 +6,7 @@ import gzip
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -411,6 +412,10 @@ FILES: dict[str, tuple[bytes, str]] = {
     "notes.gz": (gzip.compress(b"hello"), "not a StableHLO module: line 1, column 1"),
     "cut.gz": (gzip.compress(b"hello")[:12], "not a gzipped StableHLO module"),
     "model.mlirbc": (b"ML\xefRabcdef", "not a StableHLO module: bytecode version"),
+    "declared.mlir": (
+        b"func.func private @main(%a: tensor<4xf32>) -> tensor<4xf32>",
+        "@main is declared and has no body to partition",
+    ),
     "empty.mlir": (b"", "the module has no function to partition"),
 }
 
@@ -421,6 +426,15 @@ def test_file_that_is_not_stablehlo(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_bytes(data)
     assert message(lambda: partir.load(path)).startswith(f"{path}: {told}")
+
+
+def test_an_empty_file_is_the_first_one_read(tmp_path: Path) -> None:
+    """A thread that has read nothing yet has nothing to read in either."""
+    path = tmp_path / "empty.mlir"
+    path.write_bytes(b"")
+    with ThreadPoolExecutor(1) as fresh:
+        said = fresh.submit(message, lambda: partir.load(path)).result()
+    assert said.startswith(f"{path}: {FILES['empty.mlir'][1]}")
 
 
 def test_file_that_is_missing(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import threading
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import jax
 import pytest
 
 import partir
-from partir.files import write_whole
+from partir.files import write_all, write_whole
 
 
 @contextmanager
@@ -57,3 +58,24 @@ def test_many_write_one_file_at_once(tmp_path: Path) -> None:
         thread.join()
     assert path.read_text() in texts
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    path, link = tmp_path / "file.txt", tmp_path / "link.txt"
+    path.write_text("old")
+    link.symlink_to(path)
+    write_whole(link, "new")
+    assert link.is_symlink() and path.read_text() == "new"
+
+
+def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
+    """A pipe here; a device such as /dev/null would be gone, if it were replaced."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_all([(pipe, "text"), (tmp_path / "file.txt", "more")])
+        assert os.read(reader, 100) == b"text"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo() and (tmp_path / "file.txt").read_text() == "more"

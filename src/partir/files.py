@@ -20,17 +20,28 @@ def write_whole(path: FilePath, content: str | bytes) -> None:
 
 
 def write_all(files: Iterable[tuple[FilePath, str | bytes]]) -> None:
-    """Write all of these files; if one can't be written, none is."""
+    """Write all of these files; if one can't be written, none is.
+
+    A link stays one, and what is no file (a pipe, `/dev/null`) is written to, not replaced.
+    """
     parts: list[tuple[Path, Path]] = []
     target = Path()
+    streams: list[tuple[Path, bytes]] = []
     try:
         for path, content in files:
             target = Path(path)
             require_writable(target)
+            data = content.encode() if isinstance(content, str) else content
+            if target.exists() and not target.is_file():
+                streams.append((target, data))  # a device or a pipe: no file to replace
+                continue
+            target = Path(os.path.realpath(target))  # what a link leads to
             # Another process or thread may write the same file at the same time.
             part = target.with_name(f"{target.name}.{os.getpid()}-{get_ident()}.part")
             parts.append((part, target))
-            part.write_bytes(content.encode() if isinstance(content, str) else content)
+            part.write_bytes(data)
+        for target, data in streams:
+            target.write_bytes(data)
         for part, target in parts:
             part.replace(target)
     except OSError as error:

@@ -33,7 +33,7 @@ class _Contexts(threading.local):
     def for_text(self, text: str) -> Any:
         if len(text) > _MOST:
             return _context()
-        if self.read + len(text) > _MOST:
+        if self.kept is None or self.read + len(text) > _MOST:
             self.kept, self.read = _context(), 0
         self.read += len(text)
         return self.kept

@@ -95,7 +95,11 @@ class _Importer(Reader):
     def _main(self) -> Any:
         public = [f for f in self.functions.values() if f.operation.name == "func.func"]
         named = self.functions.get("main") or (public[0] if public else None)
-        if named is None or not named.regions[0].blocks:
+        if named is not None and not named.regions[0].blocks:
+            raise PartitionError(
+                f"@{symbol_of(named)} is declared and has no body to partition"
+            )
+        if named is None:
             raise PartitionError(
                 "the module has no function to partition: expected @main, found "
                 + (", ".join(f"@{n}" for n in self.functions) or "no function")
