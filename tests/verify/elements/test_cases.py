@@ -20,6 +20,7 @@ from partir.verify.elements.cases import (
 )
 from partir.verify.elements.monoids import Monoids
 from partir.verify.elements.rings import Integers, Ring, Truths, ring_of
+from partir.verify.elements.truths import TruthMonoids
 
 BITS = 2
 RING = ring_of("i32")
@@ -231,3 +232,16 @@ def test_sums_of_tables_that_are_mostly_zero(seed: int) -> None:
     wrong = ops.monoids.total("sum", "i32", RING, [*members[:2], members[0]])
     if members[0] != members[2]:
         assert ops.algebra.flat(wrong, RING) != ops.algebra.flat(made, RING)
+
+
+def test_telling_truths_apart_is_work() -> None:
+    """All that is made anew is counted, in each case of what tells them apart."""
+    algebra = new_ops().algebra
+    first, second, _ = unknowns(algebra)
+    for one in (first, second):
+        algebra.order(one)
+    below = Cases(second, (0, 1), (FALSE, TRUE))
+    members = [Cases(first, (0, 1), both) for both in ((FALSE, below), (below, FALSE))]
+    left = algebra.left
+    assert TruthMonoids(algebra)._apart("or", members) == below
+    assert left - algebra.left >= 2 * sum(member.size for member in members)

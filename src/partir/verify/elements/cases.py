@@ -47,7 +47,7 @@ _KNOWN = (FALSE, TRUE)
 class Cases:
     """One formula from each start on; those before the next are of the same case."""
 
-    __slots__ = ("_flat", "_hash", "size", "starts", "unknown", "values")
+    __slots__ = ("_flat", "_hash", "_on", "size", "starts", "unknown", "values")
 
     def __init__(
         self, unknown: Unknown, starts: tuple[int, ...], values: tuple[Scalar, ...]
@@ -57,6 +57,7 @@ class Cases:
         self.size: int = sum([v.size if type(v) is Cases else 1 for v in values])
         self._hash = hash((unknown, starts, values))
         self._flat: Plain = None
+        self._on: frozenset[Unknown] | None = None
 
     def __eq__(self, other: object) -> bool:
         """Whether they are the same table."""
@@ -355,7 +356,7 @@ class Algebra:
 
         Unless one depends on all that others do: then there are no more cases.
         """
-        seen = {frozenset(unknowns(a)) for a in args if type(a) is Cases}
+        seen = {unknowns(a) for a in args if type(a) is Cases}
         every = frozenset[Unknown]().union(*seen)
         if not seen or every not in seen:
             flat = [self.flat(a, ring) for a in args]
@@ -453,18 +454,17 @@ def negated(truth: Plain) -> Plain:
     return -truth[0] % MODULUS, 1 - truth[1]
 
 
-def unknowns(table: Cases) -> set[Unknown]:
-    """All integers that a table depends on."""
-    found = {table.unknown}
-    for value in table.values:
-        if type(value) is Cases:
-            found |= unknowns(value)
-    return found
+def unknowns(table: Cases) -> frozenset[Unknown]:
+    """All integers that a table depends on; found once, since tables share parts."""
+    if table._on is None:
+        inner = [unknowns(value) for value in table.values if type(value) is Cases]
+        table._on = frozenset([table.unknown]).union(*inner)
+    return table._on
 
 
 def starts_of(scalar: Scalar, unknown: Unknown) -> set[int]:
     """Where a table changes with an integer, at whatever depth."""
-    if type(scalar) is not Cases:
+    if type(scalar) is not Cases or unknown not in unknowns(scalar):
         return set()
     own = {*scalar.starts} if scalar.unknown == unknown else set()
     return own.union(*(starts_of(value, unknown) for value in scalar.values))

@@ -132,8 +132,8 @@ class Monoids:
                 m in self.algebra.hidden for m in members
             ):
                 return self._plain_sum(dtype, members)
-        sets = {frozenset(unknowns(m)) for m in members if type(m) is Cases}
-        seen = set[Unknown]().union(*sets)
+        sets = {unknowns(m) for m in members if type(m) is Cases}
+        seen = frozenset[Unknown]().union(*sets)
         hidden = {u for m in members for u in self.algebra.hidden.get(m, ())}
         flattens = bool(sets) and (seen not in sets or not hidden <= seen)
         apart = self._apart(dtype, ring, members) if len(sets) > 1 else None
@@ -161,7 +161,7 @@ class Monoids:
         So are look-ups in tiles, each on its device.
         """
         tables = [member for member in members if type(member) is Cases]
-        common = set[Unknown].intersection(*map(unknowns, tables))
+        common = frozenset[Unknown].intersection(*map(unknowns, tables))
         size = sum(table.size for table in tables) // _QUICK
         for unknown in sorted(common, key=self.algebra.order):
             starts = sorted({n for table in tables for n in starts_of(table, unknown)})

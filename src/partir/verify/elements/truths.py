@@ -52,8 +52,9 @@ class TruthMonoids:
     def _combined(self, monoid: str, members: Sequence[Scalar]) -> Scalar:
         """Case by case if there are few of them, and else by a name."""
         settles = FALSE if monoid == "and" else TRUE
-        seen = set[Unknown]().union(*[unknowns(m) for m in members if type(m) is Cases])
-        first = {m.unknown for m in members if type(m) is Cases}
+        tables = [m for m in members if type(m) is Cases]
+        seen = frozenset[Unknown]().union(*map(unknowns, tables))
+        first = {m.unknown for m in tables}
         if len(seen) > _FEW and len(first) == 1:
             return self._in_common(monoid, members, *first)
         if len(seen) > _FEW:
@@ -97,13 +98,13 @@ class TruthMonoids:
         """
         algebra, nothing = self.algebra, TRUE if monoid == "and" else FALSE
         tables = [m for m in members if type(m) is Cases]
-        common = set[Unknown].intersection(*map(unknowns, tables))
+        common = frozenset[Unknown].intersection(*map(unknowns, tables))
         size = sum(table.size for table in tables)
         for unknown in sorted(common, key=algebra.order):
             starts = sorted({n for table in tables for n in starts_of(table, unknown)})
             if len(starts) * size > _SMALL:
                 continue
-            algebra.work(len(starts))
+            algebra.work(len(starts) * size)  # each piece is made anew
             pieces = [
                 [algebra.where(unknown, start, m, _RING) for m in members]
                 for start in starts
