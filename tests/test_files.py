@@ -65,7 +65,8 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     path.write_text("old")
     link.symlink_to(path)
     write_whole(link, "new")
-    assert link.is_symlink() and path.read_text() == "new"
+    assert link.is_symlink()
+    assert path.read_text() == "new"
 
 
 def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
@@ -78,4 +79,5 @@ def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
         assert os.read(reader, 100) == b"text"
     finally:
         os.close(reader)
-    assert pipe.is_fifo() and (tmp_path / "file.txt").read_text() == "more"
+    assert pipe.is_fifo()
+    assert (tmp_path / "file.txt").read_text() == "more"

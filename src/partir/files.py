@@ -22,7 +22,7 @@ def write_whole(path: FilePath, content: str | bytes) -> None:
 def write_all(files: Iterable[tuple[FilePath, str | bytes]]) -> None:
     """Write all of these files; if one can't be written, none is.
 
-    A link stays one, and what is no file (a pipe, `/dev/null`) is written to, not replaced.
+    A link stays one. What is no file (a pipe, `/dev/null`) is written to, not replaced.
     """
     parts: list[tuple[Path, Path]] = []
     target = Path()
