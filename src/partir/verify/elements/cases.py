@@ -8,7 +8,7 @@ integer counts from zero to the end of its type, as its bits do.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence, Set
 from typing import Any, TypeVar
 
 from partir.verify.elements.field import MODULUS, Point
@@ -93,7 +93,7 @@ class Algebra:
         self.left = work
         self.far: set[Plain] = set()  # floats that may be infinite, or nan, for certain
         self.unsigned: dict[Plain, Plain] = {}  # floats, with zeros that have no sign
-        self.hidden: dict[Scalar, set[Unknown]] = {}  # what decided over polynomials
+        self.hidden: dict[Scalar, Set[Unknown]] = {}  # what decided over polynomials
         self.readers: dict[Unknown, Reader] = {}  # of what is looked up by an integer
         self._narrow: dict[int, Unknown] = {}  # integers as wider types have them
         self._seen: dict[int, int] = {}  # what decides, as it came
@@ -373,7 +373,7 @@ class Algebra:
 
         return self.apply(strict, ring, [ring] * len(args), *args)
 
-    def hide(self, made: Scalar, decided: set[Unknown]) -> None:
+    def hide(self, made: Scalar, decided: Set[Unknown]) -> None:
         """Remember what decided over tables that have become part of a formula."""
         known = type(made) is tuple and not made[0]
         if decided and made not in (GARBAGE, 0) and not known:
