@@ -21,9 +21,22 @@ from partir.verify.devices.device_loops import define_on_devices, match_on_devic
 from partir.verify.joins.uneven import uneven_tile
 from partir.verify.layouts.align import Equation
 from partir.verify.layouts.constancy import Place, constant_along, is_constant
-from partir.verify.layouts.layout import DigitLayout, Unreadable, View, depends_on
+from partir.verify.layouts.layout import (
+    DigitLayout,
+    Unreadable,
+    View,
+    depends_on,
+    repeating,
+)
 from partir.verify.layouts.spread import dims_held, same
-from partir.verify.layouts.tiles import AxesOfDims, is_even, possible, shown, tiled
+from partir.verify.layouts.tiles import (
+    AxesOfDims,
+    is_even,
+    possible,
+    shown,
+    tile_shape,
+    tiled,
+)
 from partir.verify.lookups.lookups import part
 from partir.verify.machine.carried import LoopPair, symbols, turn
 from partir.verify.machine.machine import Machine, control
@@ -87,6 +100,9 @@ class _Guess:
 
     def tile(self, machine: Machine, whole: View) -> View:
         """The tile of a value that the source has."""
+        if 0 in self.shape:
+            shape = tile_shape(self.shape, self.tiling, machine.sizes)
+            return View(whole.node, repeating(shape, machine.sizes))
         if is_even(self.shape, self.tiling, machine.sizes):
             return shown(tiled(self.shape, self.tiling, machine.sizes), whole)
         return uneven_tile(machine, whole, self.tiling)

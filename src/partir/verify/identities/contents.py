@@ -18,7 +18,13 @@ from partir.ir.types import TensorType
 from partir.verify.classes.classes import Classes
 from partir.verify.classes.rows import GARBAGE, Rows
 from partir.verify.layouts.concrete import TYPES, number_class, shown_numbers
-from partir.verify.layouts.layout import DigitLayout, Unreadable, View, repeated
+from partir.verify.layouts.layout import (
+    DigitLayout,
+    Unreadable,
+    View,
+    repeated,
+    repeating,
+)
 from partir.verify.layouts.spread import along, relaid
 from partir.verify.layouts.tiles import is_even, rows_of_tiles, shown, tile_shape, tiled
 
@@ -57,8 +63,7 @@ def recognised(
         if classes.source is None:
             classes.replaced.add(view.node)
         node = number_class(classes, int(first), type_.dtype)
-        local = tuple(repeated(size) for size in type_.shape)
-        return View(node, DigitLayout(local, tuple(repeated(size) for size in sizes)))
+        return View(node, repeating(type_.shape, sizes))
     whole, there = (np.broadcast_to(x, (*sizes, *type_.shape)) for x in (found, known))
     if classes.source is None:  # devices of a shard_map have no whole tensors
         keeps = known.all() and not sizes

@@ -17,7 +17,7 @@ from partir.ir.core import Op
 from partir.verify.classes.classes import Classes
 from partir.verify.classes.rows import DROPPED, GARBAGE, OPEN, Rows, filled
 from partir.verify.classes.terms import ClassTerm
-from partir.verify.layouts.layout import DigitLayout, View, repeated
+from partir.verify.layouts.layout import View, repeating
 from partir.verify.layouts.spread import MOST, narrowed, rebuilt, rows_of
 
 KNOWN = "known"  # the class of all numbers of a type: its rows are the numbers
@@ -115,8 +115,7 @@ def computed(
     rows = made.astype(dtype).astype(np.int64) + _ZERO
     rows = narrowed(np.where(known, rows, GARBAGE))
     node = classes.of(ClassTerm(KNOWN, (), (), (), (), new=(OPEN,), dtype=type_.dtype))
-    local = tuple(repeated(size) for size in type_.shape)
-    plain = DigitLayout(local, tuple(repeated(size) for size in sizes))
+    plain = repeating(type_.shape, sizes)
     shape = (*sizes, *type_.shape)
     return [View(node, rebuilt(plain, {0: rows}, shape, {0: OPEN}))]
 

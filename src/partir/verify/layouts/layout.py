@@ -61,6 +61,11 @@ def _continues(major: Digit, minor: Digit) -> bool:
     return major.dim == REPEATED or major.stride == minor.stride * minor.size
 
 
+def repeating(shape: Iterable[int], axes: Iterable[int]) -> DigitLayout:
+    """The same everywhere in a local shape, and along axes of these sizes."""
+    return DigitLayout(tuple(map(repeated, shape)), tuple(map(repeated, axes)))
+
+
 def size_of(items: Digits) -> int:
     """How many places these digits tell apart, or repeat."""
     size = 1

@@ -48,6 +48,9 @@ def symbols(
     """
     made = []
     for number, type_ in enumerate(types):
+        if 0 in type_.shape:
+            made.append(machine.empty(type_))
+            continue
         axes = over[number] if over else ()
         kept = [
             size > 1 and (number, dim) not in constant

@@ -26,11 +26,18 @@ from partir.verify.identities.sums import CONTRACTIONS
 from partir.verify.identities.unmerging import unmerged
 from partir.verify.layouts.align import Alignment, Equation
 from partir.verify.layouts.concrete import computed, number_class
-from partir.verify.layouts.layout import DigitLayout, Unreadable, View, repeated
+from partir.verify.layouts.layout import (
+    DigitLayout,
+    Unreadable,
+    View,
+    repeated,
+    repeating,
+)
 from partir.verify.layouts.merging import plain
 from partir.verify.layouts.picks import picked
 from partir.verify.layouts.pins import settled
 from partir.verify.layouts.unjoined import handed_on, split
+from partir.verify.layouts.unmixed import unmixed
 from partir.verify.machine.again import Again, has_only_an_equation
 from partir.verify.machine.plans import Outline, Plan, make_plan
 
@@ -212,8 +219,7 @@ class Machine:
         if 0 not in type_.shape:
             raise Unreadable("an op that makes values with and without elements")
         node = self.classes.of(ClassTerm("nothing", (), (), (), (), dtype=type_.dtype))
-        local = tuple(repeated(size) for size in type_.shape)
-        return View(node, DigitLayout(local, self.alone))
+        return View(node, repeating(type_.shape, self.sizes))
 
     def number(self, literal: str, type_: TensorType) -> View:
         """One number everywhere, as MLIR spells it."""
@@ -222,8 +228,7 @@ class Machine:
         else:
             term = ClassTerm("constant", literal, (), (), (), dtype=type_.dtype)
             node = self.classes.of(term)
-        local = tuple(repeated(size) for size in type_.shape)
-        return View(node, DigitLayout(local, self.alone))
+        return View(node, repeating(type_.shape, self.sizes))
 
     def _results(self, op: Op, views: list[View]) -> Sequence[View]:
         """What an op makes of views, or of tensors that the source names for it."""
@@ -243,7 +248,7 @@ class Machine:
                     return made
         return self.results(op, views)
 
-    def results(self, op: Op, views: list[View]) -> Sequence[View]:
+    def results(self, op: Op, views: Sequence[View]) -> Sequence[View]:
         """What an op makes of views; what depends on no class is computed once."""
         signature = op.signature
         kind = signature.kind
@@ -263,6 +268,7 @@ class Machine:
             if same is not None:
                 return [same]
             equation = self.equation(signature)
+            views = unmixed(self.classes, equation, views)
             nodes, plan = self._planned(equation, views, signature.results)
             self.again.planned(signature, views, equation.commutes, plan)
             return self._applied(equation, nodes, plan)
@@ -311,6 +317,7 @@ class Machine:
         self, equation: Equation, views: Sequence[View], types: Sequence[TensorType]
     ) -> list[View]:
         """The classes of an equation's results, and their layouts."""
+        views = unmixed(self.classes, equation, views)
         return self._applied(equation, *self._planned(equation, views, types))
 
     def _planned(
