@@ -21,7 +21,7 @@ from partir.verify.elements.cases import (
     negated,
 )
 from partir.verify.elements.converting import Converting
-from partir.verify.elements.field import MODULUS, of_fraction
+from partir.verify.elements.field import MODULUS
 from partir.verify.elements.known_functions import KnownFunctions
 from partir.verify.elements.monoids import WITHOUT_SIGN, Monoids
 from partir.verify.elements.numbers import Numbers
@@ -209,7 +209,7 @@ class Elementwise:
     def times(self, dtype: str) -> Run:
         """Products inside of sums, which are those of polynomials."""
         ring, linear = ring_of(dtype), self.algebra.linear
-        mul = self.monoids.products.mul(ring)
+        mul = self.monoids.products.mul(dtype, ring)
         return self._remembering(
             ("times", dtype), lambda: lambda x, y: linear(mul, ring, x, y)
         )
@@ -380,7 +380,8 @@ class Elementwise:
 
     def _quotient(self, dtype: str) -> Run:
         """By a number that is normal, and so is its inverse, a product."""
-        mul, numbers = self.monoids.products.mul(ring_of(dtype)), self.numbers
+        ring, numbers = ring_of(dtype), self.numbers
+        mul = self.monoids.products.mul(dtype, ring)
 
         def run(x: int, y: int) -> Plain:
             number, top = numbers.read(y, dtype), numbers.read(x, dtype)
@@ -392,7 +393,7 @@ class Elementwise:
                 return numbers.formula(numbers.rounded(top / Fraction(number), dtype))
             if top == 0:
                 return numbers.zero(float(top) / float(number), dtype)
-            made = mul(x, of_fraction(1 / abs(Fraction(number))))
+            made = mul(x, numbers.formula(1 / abs(Fraction(number))))
             return made if number > 0 else self.monoids.products.negative(made, dtype)
 
         return run

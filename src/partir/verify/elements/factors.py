@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from functools import reduce
+from functools import partial, reduce
 
 from partir.verify.elements.bounds import FiniteBounds
 from partir.verify.elements.cases import Algebra
 from partir.verify.elements.field import MINUS, MODULUS
 from partir.verify.elements.numbers import Numbers
-from partir.verify.elements.rings import Complex, Floats, Integers, Plain, Ring
+from partir.verify.elements.rings import (
+    Complex,
+    Floats,
+    Integers,
+    Plain,
+    Ring,
+    part_of,
+)
+from partir.verify.elements.scales import Scales
 
 
 class FactorProducts:
@@ -21,15 +29,15 @@ class FactorProducts:
     ) -> None:
         """Of its formulas."""
         self.algebra, self.numbers, self.bounds = algebra, numbers, bounds
+        self.scales = Scales(algebra, numbers)
         self._scaled: dict[tuple[str, Plain], tuple[list[Plain], Plain]] = {}
         self._split_up: dict[tuple[int, Plain], tuple[int, Plain]] = {}
         self._members: dict[tuple[str, Plain], list[Plain]] = {}
 
     def times(self, dtype: str, ring: Ring) -> Callable[[Plain, Plain], Plain]:
         """Products of which one factor is finite for certain; others are a name."""
-        mul = self.mul(ring)
         if isinstance(ring, Integers):
-            return mul
+            return ring.mul
 
         def run(x: Plain, y: Plain) -> Plain:
             bounds = [self._bound(x), self._bound(y)]
@@ -42,16 +50,16 @@ class FactorProducts:
                 known = self.numbers.product(x, y, dtype)
                 if known is not None:
                     return known
-            made = self._finite(ring, x, y)
+            made = self._finite(dtype, ring, x, y)
             if isinstance(ring, Floats):
                 self.bounds.note(made, dtype, math.prod(bounds))  # type: ignore[arg-type]
             return made
 
         return run
 
-    def _finite(self, ring: Ring, x: Plain, y: Plain) -> Plain:
+    def _finite(self, dtype: str, ring: Ring, x: Plain, y: Plain) -> Plain:
         """Of two finite numbers; zero has a sign, which only sums do not look at."""
-        mul, unsigned = self.mul(ring), self.algebra.unsigned
+        mul, unsigned = self.mul(dtype, ring), self.algebra.unsigned
         if not isinstance(ring, Floats):
             return mul(x, y)
         if 0 in (self.numbers.number(x), self.numbers.number(y)):
@@ -67,10 +75,15 @@ class FactorProducts:
         """A number that may be infinite, by one that is not: linear in the former."""
         if isinstance(ring, Floats):
             by, x = self._with_zeros(dtype, by, x)
-            made: Plain = self.mul(ring)(self._factor(by), x)
+            known = self.numbers.number(by)
+            factor = by if known else self._factor(by)
+            made: Plain = self.mul(dtype, ring)(factor, x)
         else:
-            (a, b), (c, d) = map(self._factor, by), x
+            part = part_of(dtype)
+            one, other = self.scales.parts(part, by, x)
+            (a, b), (c, d) = map(self._factor, one), other
             made = (a * c + MINUS * b * d) % MODULUS, (a * d + b * c) % MODULUS
+            self.scales.note_parts(part, made, by, x)
             self._infinite_of(made, (by, x))
         self._scale(dtype, by, x, made)
         return made
@@ -172,10 +185,10 @@ class FactorProducts:
         self._members[dtype, made] = [*near, *far]
         return self._infinite_of(made, far)
 
-    def mul(self, ring: Ring) -> Callable[[Plain, Plain], Plain]:
+    def mul(self, dtype: str, ring: Ring) -> Callable[[Plain, Plain], Plain]:
         """Products of finite numbers; those with infinities are no polynomials."""
         if isinstance(ring, Complex):
-            return self._parts
+            return partial(self._parts, part_of(dtype))
         if not isinstance(ring, Floats):
             return ring.mul
         zero = self.numbers.special["-0.0"]
@@ -185,19 +198,22 @@ class FactorProducts:
                 return y if x == 1 else x
             if x in self.algebra.far or y in self.algebra.far:
                 return self._far("product with an infinity", *sorted((x, y)))
-            if zero in (x, y):
+            if zero in (x, y) or 0 in (x, y):
                 return 0
-            return self._signed(x, y) * self._signed(y, x) % MODULUS
+            return self.scales.product(dtype, x, y)
 
         return run
 
-    def _parts(self, x: Plain, y: Plain) -> Plain:
+    def _parts(self, dtype: str, x: Plain, y: Plain) -> Plain:
         """The same of complex numbers; in their parts, no two products cancel."""
         if self.algebra.far.isdisjoint((*x, *y)):
-            (a, b), (c, d) = (map(self._without_sign, one) for one in (x, y))
+            one, other = self.scales.parts(dtype, x, y)
+            (a, b), (c, d) = (map(self._without_sign, n) for n in (one, other))
             known = None not in map(self.numbers.number, (b, d))
             by = -1 if known else MINUS
-            return (a * c + by * b * d) % MODULUS, (a * d + b * c) % MODULUS
+            made = (a * c + by * b * d) % MODULUS, (a * d + b * c) % MODULUS
+            self.scales.note_parts(dtype, made, x, y)
+            return made
         made = Complex().unknown(
             self.algebra.point, "product with an infinity", *sorted((x, y))
         )
@@ -218,10 +234,3 @@ class FactorProducts:
         made = self.algebra.point.unknown(*key)
         self.algebra.far.add(made)
         return made
-
-    def _signed(self, x: int, other: int) -> int:
-        """A factor of another number: a negative one as negatives of that are."""
-        number = self.numbers.number(x)
-        if number is None or number >= 0 or self.numbers.number(other) is not None:
-            return x
-        return -x * MINUS % MODULUS

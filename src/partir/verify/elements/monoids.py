@@ -150,7 +150,7 @@ class Monoids:
             run = partial(self._complex_sum, part_of(dtype))
         made = reduce(partial(self.algebra.linear, run, ring), members)
         if flattens or hidden:
-            self.algebra.hide(made, seen | hidden)
+            self.algebra.hide(made, {*seen, *hidden})
         return made
 
     def _apart(
@@ -223,6 +223,7 @@ class Monoids:
             if bounds is not None:
                 self.bounds.note(made, dtype, sum(bounds))
             self.algebra.as_far(made, members)
+            self.products.scales.note_sum(made, members)
             self.summed.note(dtype, made, members)
             return made
         nan = self.numbers.special["nan"]
