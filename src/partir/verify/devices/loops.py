@@ -39,6 +39,7 @@ from partir.verify.layouts.tiles import (
 )
 from partir.verify.lookups.lookups import part
 from partir.verify.machine.carried import LoopPair, symbols, turn
+from partir.verify.machine.equal_loops import written
 from partir.verify.machine.machine import Machine, control
 from partir.verify.reductions.reductions import reduced_over_axes
 
@@ -57,7 +58,14 @@ def _while(machine: Machine, index: int, op: Op) -> None:
 
 
 def _define(machine: Machine, op: Op, inits: list[View]) -> list[View]:
-    """A loop of the source: its own symbols, and symbols for what it leaves."""
+    """A loop of the source: its own symbols, and symbols for what it leaves.
+
+    One that is written twice leaves what the first one does.
+    """
+    form = written(machine, op, inits)
+    before = machine.written.get(form)
+    if before is not None and before.stands_in(machine.loops):
+        return list(before.results)
     key, constant = len(machine.loops), frozenset[Place]()
     carried = symbols(machine, "carried", key, op.signature.operands)
     machine.loops.append(())  # loops inside have numbers of their own
@@ -82,6 +90,7 @@ def _define(machine: Machine, op: Op, inits: list[View]) -> list[View]:
         op.signature.operands,
         number=key,
     )
+    machine.written[form] = machine.loops[key]
     return results
 
 

@@ -33,6 +33,10 @@ class LoopPair(NamedTuple):
     sizes: tuple[int, ...] = ()
     number: int = 0  # among the source's loops
 
+    def stands_in(self, loops: Sequence[object]) -> bool:
+        """Whether it is one of these still: a turn tried anew has loops of its own."""
+        return self.number < len(loops) and loops[self.number] is self
+
 
 def symbols(
     machine: Machine,

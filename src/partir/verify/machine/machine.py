@@ -109,6 +109,7 @@ class Machine:
     bound: dict[Any, tuple[int, DigitLayout]] = field(default_factory=dict)
     largest: dict[int, Any] = field(default_factory=dict)  # of tiles, by class
     inducted: dict[tuple[int, ...], Any] = field(default_factory=dict)  # by loop
+    written: dict[Hashable, Any] = field(default_factory=dict)  # loops, by their ops
     _plans: dict[Any, Plan] = field(default_factory=dict)
     _outlines: dict[Any, Outline] = field(default_factory=dict)
     _moved: dict[tuple[Signature, DigitLayout], DigitLayout] = field(
