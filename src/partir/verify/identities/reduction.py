@@ -71,6 +71,25 @@ def single(classes: Classes, what: Reduction) -> Made | None:
     return Made(what.node, where_of(what.dims, what.sizes), {variable: made})
 
 
+def one_row(
+    classes: Classes, what: Reduction, own: Use, refs: Sequence[tuple[int, Dims]]
+) -> Made | None:
+    """A reduction of bags that devices have reduced, of one row in all, is that row."""
+    if len(what.used) != 1 or BOUND in own.roles.values():
+        return None
+    (variable,) = what.used
+    if what.sizes[variable] != BAG or variable not in what.rows:
+        return None
+    bags = classes.rows.union(what.rows[variable])
+    members = [classes.rows.bag(int(bag)) for bag in bags.reshape(-1) if bag != GARBAGE]
+    if len(members) < bags.size or any(one.size != 1 for one in members):
+        return None
+    ((node, dims),) = refs
+    sizes = {**what.sizes, **own.sizes, variable: size_within(classes, refs, variable)}
+    rows = np.concatenate(members).reshape(bags.shape)
+    return Made(node, where_of(dims, sizes), {variable: rows})
+
+
 def rows_inside(
     classes: Classes, what: Reduction, refs: Sequence[tuple[int, Dims]]
 ) -> list[SplitDims] | None:

@@ -49,6 +49,7 @@ from partir.verify.identities.reduction import (
     closed,
     dropped,
     in_digits,
+    one_row,
     productive,
     reads_less,
     rows_inside,
@@ -302,6 +303,9 @@ def _bind(classes: Classes, term: ClassTerm, what: Reduction) -> Made | None:
         return None
     refs, own = inside(term, what.dims, (what.node, "inside"))
     what = productive(classes, what, refs, _COUNT_NOTHING.get(term.kind, frozenset()))
+    row = one_row(classes, what, own, refs) if term.kind == REDUCE else None
+    if row is not None:
+        return _with_kept(row, what)
     use, rows = closed(classes, what, use_within(what, own), refs)
     commutes = term.kind == "stablehlo.dot_general"
     made = _made(classes, term, (refs, use, rows), what.dims[free:], commutes)
