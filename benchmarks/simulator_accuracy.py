@@ -211,9 +211,9 @@ def time_model(
 
 def time_steps(done: Any, compiled: Any, clock: Any, count: int = 3) -> list[float]:
     """Seconds of a few steps after a first one, on state made for them."""
-    shapes = compiled.plan.in_avals
-    leaves = [jnp.ones(a.shape, a.dtype) * (a.dtype == jnp.float32) for a in shapes]
-    args, _ = jax.tree_util.tree_unflatten(done._interface.call.tree, leaves)
+    avals = compiled.call.avals
+    leaves = [jnp.ones(a.shape, a.dtype) * (a.dtype == jnp.float32) for a in avals]
+    args, _ = compiled.call.rebuild(leaves)
     params, opt_state, *batch = done.shard(*args)
     found = []
     for _ in range(count + 1):

@@ -151,6 +151,23 @@ def test_tiles_are_moved_along_an_outer_dimension(columns: int) -> None:
         np.testing.assert_allclose(got, want, rtol=1e-12)
 
 
+@pytest.mark.parametrize(("before", "after"), [(0, 1), (1, 0), (1, 2)])
+def test_tiles_change_places_along_an_outer_dimension(before: int, after: int) -> None:
+    x = np.arange(8 * 8 * 16.0).reshape(8, 8, 16) / 64
+    turn = partir.ManualPartition({"x": before}, outputs={"out": after}, axis="B")
+    done = partir.partition(
+        lambda x: jnp.tanh(x), {"B": 4, "M": 2}, [turn], args=(np.float64(x),)
+    )
+    texts = [stablehlo_text(done.spmd, policy) for policy in (PLAIN, XLA_CPU)]
+    found = [re.findall(r"(?:split|concat)_dimension = (\d)", t) for t in texts]
+    assert [sorted(some) for some in found] == [
+        sorted(map(str, (before, after))),
+        ["0", "0"],
+    ]
+    assert not done.verify(texts[1]).not_proved
+    np.testing.assert_allclose(done.compile()(x), np.tanh(x), rtol=1e-12)
+
+
 def test_the_whole_of_a_scanned_step_is_proved() -> None:
     def loss(ws: Array, x: Array) -> Array:
         return jnp.mean(layers(x, ws) ** 2)

@@ -40,8 +40,9 @@ class ExportPolicy:
         ties_in_loops: whether all gathers in loops are tied, not only repeated ones.
         sums_in_loops: whether a loop sums the slices that it writes into a stack,
             instead of the stack being summed behind it.
-        outer_tiles: whether what is gathered or scattered along an inner dimension is
-            moved as tiles along an outer one, and put in order on the device.
+        outer_tiles: whether what is gathered, scattered or exchanged along an inner
+            dimension is moved as tiles along an outer one, and put in order on the
+            device.
         holds_scatters: whether what is scattered in a loop is held by a barrier, so
             that the loop stays as it is. XLA for GPUs would let the next iteration
             scatter it, and run the first one before the loop.
@@ -137,7 +138,9 @@ PLAIN = ExportPolicy(name="plain")
 # XLA:CPU runs what waits for nothing first: every gather at once (141 MB of temporaries
 # for 16 layers of ZeRO-3; 25 MB if readers read through the barrier).
 # It lays out what it gathers or scatters along an inner dimension with that dimension
-# first, and copies all that this is made of. It combines all-reduces in loops as well.
+# first, and copies all that this is made of. What devices exchange it cuts and puts
+# together by kernels of its own, one for each place, and compiles some of them for
+# every op again. It combines all-reduces in loops as well.
 # A product over rows takes half to a third of the time if its left operand is put in
 # order first, which XLA does not do by itself where the result is transposed, or where
 # both operands are matrices.

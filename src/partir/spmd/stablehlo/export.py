@@ -370,20 +370,35 @@ class _Exporter(TextEmitter):
         return self.op(kind, (operand,), (type_,), attrs, region)[0]
 
     def _all_to_all(self, op: Collective, operand: Ssa, type_: TensorType) -> Ssa:
-        size = math.prod(self.mesh.axes[a] for a in op.axes)
-        attrs = {
-            "split_dimension": f"{op.to_dim} : i64",
-            "concat_dimension": f"{op.dim} : i64",
-            "split_count": f"{size} : i64",
-            **self._group(op.axes, global_ids=False),
-        }
         parts = self._parts(op)
         operand = pad_tiles(self, operand, op.to_dim, parts)
         equal = list(type_.shape)
-        equal[op.dim] = operand.type.shape[op.dim] * size
-        made_type = type_.with_shape(tuple(equal))
-        (made,) = self.op("stablehlo.all_to_all", (operand,), (made_type,), attrs)
+        equal[op.dim] = operand.type.shape[op.dim] * math.prod(parts)
+        whole = Ssa("", type_.with_shape(tuple(equal)))
+        apart = is_inner(operand, op.to_dim) or is_inner(whole, op.dim)
+        if self.policy.outer_tiles and apart:
+            made = self._sent_apart(op, operand)
+        else:
+            made = self._sent(op, operand, whole.type, op.to_dim, op.dim)
         return cut_tiles(self, made, op.dim, type_.shape[op.dim], parts)
+
+    def _sent_apart(self, op: Collective, operand: Ssa) -> Ssa:
+        """Tiles sent one behind the other, and put in order where they arrive."""
+        count = math.prod(self._parts(op))
+        tiles = parted(self, operand, op.to_dim, count)
+        made = self._sent(op, tiles, tiles.type, 0, 0)
+        return joined(self, made, op.dim, count)
+
+    def _sent(
+        self, op: Collective, operand: Ssa, type_: TensorType, split: int, concat: int
+    ) -> Ssa:
+        attrs = {
+            "split_dimension": f"{split} : i64",
+            "concat_dimension": f"{concat} : i64",
+            "split_count": f"{math.prod(self._parts(op))} : i64",
+            **self._group(op.axes, global_ids=False),
+        }
+        return self.op("stablehlo.all_to_all", (operand,), (type_,), attrs)[0]
 
     def _exchange(self, op: Collective, operand: Ssa, type_: TensorType) -> Ssa:
         assert op.window is not None
