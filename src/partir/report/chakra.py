@@ -18,7 +18,7 @@ from partir.report import wire
 from partir.simulate.estimate import Estimate
 from partir.simulate.timeline import Event, event_name, event_source
 from partir.spmd.program import EXCHANGE, SLICE, Collective, Control
-from partir.spmd.stablehlo.export import permutation, replica_groups
+from partir.spmd.stablehlo.device_groups import permutation, replica_groups
 
 VERSION = "0.0.4"
 COMPUTE, SEND, RECEIVE, COLLECTIVE = 4, 5, 6, 7

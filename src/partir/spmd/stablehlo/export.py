@@ -16,7 +16,6 @@ from partir.ir.garbage import collection_paused
 from partir.ir.source import Location
 from partir.ir.types import TensorType, tensor
 from partir.jax_window import GROUPS_BY_AXES
-from partir.mesh import Mesh
 from partir.rules.host import runs_once
 from partir.rules.local import (
     INDEX,
@@ -52,6 +51,12 @@ from partir.spmd.program import (
     is_barrier,
 )
 from partir.spmd.stablehlo.bundles import bundled, flat, moved_shape, unbundled, unflat
+from partir.spmd.stablehlo.device_groups import (
+    alias_of,
+    numbers_text,
+    permutation,
+    replica_groups,
+)
 from partir.spmd.stablehlo.emit import TextEmitter
 from partir.spmd.stablehlo.opaque_functions import MakeText
 from partir.spmd.stablehlo.outer_tiles import is_inner, joined, parted
@@ -408,7 +413,7 @@ class _Exporter(TextEmitter):
             sources, targets = np.array(pairs).T
             devices = np.stack([groups[:, sources], groups[:, targets]], axis=-1)
             attrs = {
-                "source_target_pairs": _numbers(devices.reshape(-1, 2)),
+                "source_target_pairs": numbers_text(devices.reshape(-1, 2)),
                 "channel_handle": self._next_channel(),
             }
             kind = "stablehlo.collective_permute"
@@ -459,49 +464,5 @@ class _Exporter(TextEmitter):
     def _dense(self, alias: str, make: Callable[[], np.ndarray]) -> str:
         """Numbers of devices under an alias, made once."""
         if alias not in self.aliases:
-            self.aliases[alias] = _numbers(make())
+            self.aliases[alias] = numbers_text(make())
         return alias
-
-
-def alias_of(kind: str, *groups: Sequence[str]) -> str:
-    """A name in MLIR for tuples of axes, whose own names hold no "-".
-
-    >>> alias_of("groups", ["data", "model"]), alias_of("groups", ["data_model"])
-    ('#groups_data-model', '#groups_data_model')
-    >>> alias_of("pairs", ["a", "b"], ["b", "a"])
-    '#pairs_a-b--b-a'
-    """
-    return f"#{kind}_{'--'.join('-'.join(axes) for axes in groups)}"
-
-
-def _numbers(values: np.ndarray) -> str:
-    shape = "x".join(map(str, values.shape))
-    if values.size == 1:
-        return f"dense<{values.item()}> : tensor<{shape}xi64>"
-    bits = values.astype("<i8").tobytes().hex().upper()
-    return f'dense<"0x{bits}"> : tensor<{shape}xi64>'
-
-
-def replica_groups(mesh: Mesh, axes: Sequence[str]) -> np.ndarray:
-    """Devices that differ only in `axes`, a row each, major axis first.
-
-    >>> replica_groups(Mesh({"B": 2, "M": 2}), ["B"]).tolist()
-    [[0, 2], [1, 3]]
-    """
-    names = mesh.names
-    devices = np.arange(mesh.size).reshape([mesh.axes[n] for n in names])
-    others = [n for n in names if n not in axes]
-    order = [names.index(n) for n in (*others, *axes)]
-    size = math.prod(mesh.axes[a] for a in axes)
-    return devices.transpose(order).reshape(-1, size)
-
-
-def permutation(mesh: Mesh, have: Sequence[str], want: Sequence[str]) -> np.ndarray:
-    """Pairs (source, target) that reorder a dimension's axes.
-
-    The device whose tile has number n when counted by `have` sends it to the device
-    whose tile has number n when counted by `want`.
-    """
-    sources = replica_groups(mesh, have)
-    targets = replica_groups(mesh, want)
-    return np.stack([sources.ravel(), targets.ravel()], axis=1)
