@@ -156,6 +156,11 @@ def is_light(nest: Nest) -> bool:
     return role_of(nest) in (Role.CHEAP, Role.COSTLY, Role.VIEW)
 
 
+def adds(nest: Nest) -> bool:
+    """Whether the result is the sum of its operands."""
+    return nest.signature.kind == "stablehlo.add"
+
+
 _WINDOWS = {
     "stablehlo.dynamic_slice",
     "stablehlo.gather",

@@ -374,6 +374,8 @@ def _habits(device: DeviceSpec) -> MemoryHabits:
         near=NearMemory(device.near_bytes),
         into_stacks=device.fusion.into_stacks,
         reduces_in_place=device.reduces_in_place,
+        over_fused=device.over_fused,
+        product_bytes=int(device.product_bytes),
         orders_reads=device.orders_reads or device.export.orders_reads,
         collectives_apart=device.collectives_apart,
         keeps_arguments=device.export.keeps_arguments,

@@ -27,6 +27,7 @@ OWN = FusionPolicy(
     recomputed=frozenset((Role.CHEAP, Role.COSTLY)),
     most_kernels=3,
     roles=(("stablehlo.tanh", Role.CHEAP),),
+    narrow_roles=(("stablehlo.tanh", Role.COSTLY),),
 )
 
 
@@ -88,11 +89,13 @@ def test_caches_tell_policies_apart_by_what_they_do() -> None:
         "scatters_into_sums": True,
         "into_products": True,
         "keeps_sources": True,
+        "prefers_sources": True,
         "narrow_products": True,
         "in_place": True,
         "into_stacks": True,
         "unrolled_trips": 9,
         "roles": (("stablehlo.tanh", Role.CHEAP),),
+        "narrow_roles": (("stablehlo.tanh", Role.CHEAP),),
     }
     assert changes.keys() == {f.name for f in fields(XLA)} - {"name", "key"}
     changed = [replace(XLA, **{name: value}) for name, value in changes.items()]

@@ -59,7 +59,12 @@ def test_products_compute_what_is_elementwise_in_their_operands() -> None:
     assert only.transcendentals == 64 * 64
 
 
-SOURCES = replace(XLA, into_products=True, keeps_sources=True)
+SOURCES = replace(
+    XLA,
+    recomputed=frozenset((Role.CHEAP, Role.COSTLY)),
+    into_products=True,
+    keeps_sources=True,
+)
 
 
 def test_what_is_made_of_what_is_kept_is_not_kept() -> None:

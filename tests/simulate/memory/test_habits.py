@@ -16,6 +16,7 @@ X = jax.ShapeDtypeStruct((256, 256), "float32")
 STACK = jax.ShapeDtypeStruct((8, 256, 256), "float32")
 SIZE = 256 * 256 * 4
 TPU = replace(partir.devices["tpu_v5e"], near_bytes=0.0)
+GPU = replace(partir.devices["h100"], product_bytes=0)
 ROWS = partir.ManualPartition({"x": 0}, axis="B", name="rows")
 
 
@@ -38,14 +39,14 @@ def test_arguments_that_are_read_first_are_not_copied(ordered: bool) -> None:
     assert ("copy of p" in names) is not ordered
 
 
-def test_all_reduces_write_over_what_they_read() -> None:
+@pytest.mark.parametrize("device", [TPU, GPU], ids=lambda device: device.name)
+def test_all_reduces_write_over_what_they_read(device: partir.DeviceSpec) -> None:
     def summed(x: Any) -> Any:
         return jnp.max(x.T @ x)
 
-    apart = replace(TPU, reduces_in_place=False)
+    apart = replace(device, reduces_in_place=False)
     taken = [
-        estimate(summed, device, X, rows=True).temporary_bytes
-        for device in (TPU, apart)
+        estimate(summed, one, X, rows=True).temporary_bytes for one in (device, apart)
     ]
     assert taken == [SIZE, 2 * SIZE]
 

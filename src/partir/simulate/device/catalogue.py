@@ -69,6 +69,9 @@ _GPU = partial(
     network_hop_seconds=5e-6,
     node_lateness=0.015,
     combine_bytes=30 * 2**20,  # xla_gpu_all_reduce_combine_threshold_bytes
+    reduces_in_place=True,
+    over_fused=True,
+    product_bytes=4 * 2**20,  # XLA gives cuBLAS 32 MiB from Hopper on
 )
 
 _SPECS = (
@@ -187,6 +190,7 @@ _SPECS = (
         link_bytes_per_s=400e9,  # effective; 450 nominal
         node_size=8,
         network_bytes_per_s=50e9,  # 400 Gbit/s InfiniBand per GPU
+        product_bytes=32 * 2**20,
         source="nvidia.com: H100 SXM data sheet",
     ),
     _GPU(
@@ -198,6 +202,7 @@ _SPECS = (
         link_bytes_per_s=400e9,  # effective, as H100; 450 nominal
         node_size=8,
         network_bytes_per_s=50e9,
+        product_bytes=32 * 2**20,
         source="nvidia.com: H200 SXM data sheet",
     ),
     _GPU(
@@ -208,6 +213,7 @@ _SPECS = (
         link_bytes_per_s=900e9,  # NVLink 5; NVL72 has node_size=72
         node_size=8,
         network_bytes_per_s=50e9,
+        product_bytes=32 * 2**20,
         source="nvidia.com: DGX B200 data sheet",
     ),
     _GPU(

@@ -15,7 +15,7 @@ from partir.rules.elementwise import FUSED
 from partir.rules.fused import inside_of
 from partir.rules.nest import Nest, nest_of
 from partir.rules.op_names import canonical
-from partir.rules.traits import Role, role_of
+from partir.rules.traits import Role, is_narrow, role_of
 
 Roles = frozenset[Role]
 T = TypeVar("T")
@@ -39,9 +39,11 @@ class FusionPolicy:
         repeats_in_reductions: whether a reduction repeats (broadcasts) what other
             kernels repeat as well.
         into_products: whether products compute what is elementwise in their operands.
-        keeps_sources: whether an op that several kernels want, whatever it costs, is
-            computed in each of them if what it is made of is in memory as long, or
+        keeps_sources: whether a recomputed op that several kernels want is computed
+            in each of them if what it is made of is in memory as long, or
             narrower and kept instead; stored if not.
+        prefers_sources: whether it is computed in each of them, too, if all that it is
+            made of is one value that would have to be kept instead and is no larger.
         narrow_products: whether what only products read is stored as bfloat16; what
             they read of it in loops, whole or in parts, is rounded before the loops.
         in_place: whether parts of larger values are read and written where they lie by
@@ -62,6 +64,7 @@ class FusionPolicy:
             what fuses is one kernel. (Random bits are such a loop where a function is
             traced for CPUs; for accelerators JAX writes them without one.)
         roles: op kinds to which this compiler gives another role than their own.
+        narrow_roles: the same where the result is of 16-bit floats.
 
     Example:
         >>> careful = FusionPolicy(name="careful", most_kernels=1)
@@ -78,6 +81,7 @@ class FusionPolicy:
     repeats_in_reductions: bool = True
     into_products: bool = False
     keeps_sources: bool = False
+    prefers_sources: bool = False
     narrow_products: bool = False
     in_place: bool = False
     into_stacks: bool = False
@@ -89,6 +93,7 @@ class FusionPolicy:
     scatters_into_sums: bool = False
     unrolled_trips: int = 0
     roles: tuple[tuple[str, Role], ...] = ()
+    narrow_roles: tuple[tuple[str, Role], ...] = ()
     key: str = field(init=False, repr=False, compare=False)
     """What caches key on: equal for policies that do the same."""
 
@@ -102,23 +107,26 @@ class FusionPolicy:
                     f"least 0, got {value!r}"
                 )
         own = (sorted(self.fused), sorted(self.recomputed), self.most_kernels)
-        more = (self.most_operands, self.shared_with_reductions, sorted(self.roles))
+        roles = sorted(self.roles), sorted(self.narrow_roles)
+        more = (self.most_operands, self.shared_with_reductions, roles)
         shared = self.repeats_in_reductions, self.scatters_into_sums, self.merges_equal
         memory = (self.into_products, self.keeps_sources, self.narrow_products)
         written = (self.wide_products, self.rounds_once, self.writes_views)
         last = (self.unrolled_trips, self.in_place, self.computes_again)
-        stacks = self.into_stacks
+        stacks = self.into_stacks, self.prefers_sources
         key = f"fusion {own} {more} {memory} {shared} {written} {last} {stacks}"
         object.__setattr__(self, "key", key)
 
     def role_of(self, nest: Nest) -> Role:
         """Role that this compiler gives to an op."""
-        if not self.roles:
+        if not self.roles and not self.narrow_roles:
             return role_of(nest)
         if nest.signature.kind == FUSED:
             inner = inside_of(nest.signature)
             return max(self.role_of(nest_of(op.signature)) for op in inner)
-        given = dict(self.roles).get(canonical(nest.signature))
+        given = dict(self.roles).get(kind := canonical(nest.signature))
+        if self.narrow_roles and is_narrow(nest.result_types[0]):
+            given = dict(self.narrow_roles).get(kind, given)
         return role_of(nest) if given is None else given
 
     def as_data(self) -> str | dict[str, Any]:
@@ -128,7 +136,8 @@ class FusionPolicy:
         data = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
         for name in ("fused", "recomputed"):
             data[name] = [role.name.lower() for role in sorted(data[name])]
-        data["roles"] = {kind: role.name.lower() for kind, role in self.roles}
+        for name in ("roles", "narrow_roles"):
+            data[name] = {kind: role.name.lower() for kind, role in data[name]}
         return data
 
 
@@ -145,10 +154,27 @@ XLA_CPU = FusionPolicy(
     merges_equal=True,
     roles=(("stablehlo.gather", Role.COSTLY),),
 )
-XLA_GPU = FusionPolicy(name="xla_gpu", in_place=True, unrolled_trips=8)
+# Which functions are computed again was seen in programs of one function each, compiled
+# for H100: h * h is multiplied by a matrix, and h + 1 by the result.
+_AGAIN_ON_GPUS = (
+    "stablehlo.cbrt stablehlo.divide stablehlo.exponential "
+    "stablehlo.exponential_minus_one stablehlo.log stablehlo.logistic "
+    "stablehlo.remainder stablehlo.rsqrt stablehlo.sqrt stablehlo.tanh chlo.erf"
+).split()
+_KEPT_NARROW_ON_GPUS = ("stablehlo.cbrt", "stablehlo.tanh")
+XLA_GPU = FusionPolicy(
+    name="xla_gpu",
+    in_place=True,
+    keeps_sources=True,
+    prefers_sources=True,
+    unrolled_trips=8,
+    roles=tuple((kind, Role.CHEAP) for kind in _AGAIN_ON_GPUS),
+    narrow_roles=tuple((kind, Role.COSTLY) for kind in _KEPT_NARROW_ON_GPUS),
+)
 # What the compiler for TPUs keeps: read from its scheduled programs (libtpu 0.0.42.1).
 XLA_TPU = FusionPolicy(
     name="xla_tpu",
+    recomputed=frozenset((Role.CHEAP, Role.COSTLY)),
     shared_with_reductions=True,
     into_products=True,
     keeps_sources=True,
@@ -171,9 +197,10 @@ def policy_from_data(data: str | Mapping[str, Any], where: str) -> FusionPolicy:
     for name in ("fused", "recomputed"):
         if name in values:
             values[name] = frozenset(_role(text, where) for text in values[name])
-    if "roles" in values:
-        named = values["roles"].items()
-        values["roles"] = tuple((kind, _role(text, where)) for kind, text in named)
+    for name in ("roles", "narrow_roles"):
+        if name in values:
+            named = values[name].items()
+            values[name] = tuple((kind, _role(text, where)) for kind, text in named)
     return FusionPolicy(**values)
 
 

@@ -89,6 +89,11 @@ class DeviceSpec:
             donated argument that is read.
         reduces_in_place: whether an all-reduce writes over what it reads, if nobody
             reads that later and no loop made it.
+        over_fused: whether kernels of arithmetic write only over what another such
+            kernel made alone, in the same shape: not over what products, collectives,
+            or kernels with several results make (as XLA does on GPUs).
+        product_bytes: what a product needs for itself while it runs (cuBLAS'
+            workspace).
         orders_reads: whether the compiler by itself has donated arguments read for the
             last time before it overwrites them, instead of copying them first.
         fusion: how the compiler fuses ops into kernels.
@@ -146,6 +151,8 @@ class DeviceSpec:
     near_bytes: float = 0.0
     collectives_apart: bool = False
     reduces_in_place: bool = False
+    over_fused: bool = False
+    product_bytes: float = 0.0
     orders_reads: bool = False
     fusion: FusionPolicy = XLA
     export: ExportPolicy = PLAIN
@@ -209,6 +216,7 @@ _SHARES = ("matrix_efficiency", "memory_efficiency", "float32_rate", "unaligned_
 NEEDED = ("name", *_POSITIVE[:4])  # what has no default
 _NOT_NEGATIVE = (
     "near_bytes",
+    "product_bytes",
     "node_size",
     "network_bytes_per_s",
     "hop_seconds",

@@ -115,7 +115,9 @@ class Fuser:
         wanted: dict[int, ComputedIn] = dict.fromkeys((*block.results, *self._waited))
         computed: list[ComputedIn] = [None] * len(block.ops)
         roots, handed = again.roots, self.handed
-        kept = KeptValues(block, facts, self._bytes, handed)
+        kept = KeptValues(
+            block, facts, self._bytes, handed, self.policy.prefers_sources
+        )
         width = _Width(self.policy.most_operands) if self.policy.most_operands else None
         for number in range(len(block.ops) - 1, -1, -1):
             op, fact = block.ops[number], facts[number]
@@ -179,9 +181,11 @@ class Fuser:
             return fact.fused
         if fact.repeats:
             return fact.single or kernels.isdisjoint(roots)
+        if not fact.recomputed:
+            return False
         if policy.keeps_sources:
             return kept.lasts(number, kernels)
-        if not fact.recomputed or len(kernels) > policy.most_kernels:
+        if len(kernels) > policy.most_kernels:
             return False
         return policy.shared_with_reductions or kernels.isdisjoint(roots)
 

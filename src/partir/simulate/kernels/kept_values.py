@@ -28,12 +28,15 @@ class KeptValues:
         facts: Sequence[Facts | None],
         sizes: Sequence[int],
         handed: Mapping[int, int],
+        prefers_sources: bool = False,
     ) -> None:
         """Nothing is read yet.
 
         `handed` is what repetitions hand on, with what the first one gets instead: who
-        reads that reads the other, too.
+        reads that reads the other, too. `prefers_sources` says what to keep of two that
+        are as large.
         """
+        self.prefers_sources = prefers_sources
         self.block, self.facts, self.sizes = block, facts, sizes
         self.handed = handed
         self.makers = {v: n for n, op in enumerate(block.ops) for v in op.results}
@@ -58,8 +61,21 @@ class KeptValues:
         op, last = self.block.ops[number], max(kernels)
         size = max(self.sizes[v] for v in op.results)
         wanted = last - _SLACK * (last - number)
-        room = size // _NARROWER
+        alone = self.prefers_sources and self._has_one_source(op.operands, size)
+        room = size if alone else size // _NARROWER
         return self._all_more(op.operands, wanted, size, _LONGEST, room + 1) <= room
+
+    def _has_one_source(self, values: Sequence[int], size: int) -> bool:
+        """Whether one of the values is neither small nor a small one repeated."""
+        makers = {value: self.maker_of(value) for value in values}
+        return (
+            sum(
+                self.sizes[value] * _SMALL > size
+                and (maker is None or not maker.repeats)
+                for value, maker in makers.items()
+            )
+            == 1
+        )
 
     def _more(self, value: int, wanted: float, size: int, steps: int) -> int:
         """Bytes that have to be kept longer so that a value is there until then."""

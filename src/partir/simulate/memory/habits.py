@@ -16,6 +16,9 @@ class MemoryHabits:
         into_stacks: whether what is computed only to be put into a stack that a loop
             carries is made there.
         reduces_in_place: whether an all-reduce writes over what it reads.
+        over_fused: whether arithmetic writes only over what other arithmetic made alone
+            and in the same shape; else over all that nobody needs any more.
+        product_bytes: what a product needs for itself while it runs.
         orders_reads: whether donated arguments are read for the last time before their
             successors are written; else they are copied.
         collectives_apart: whether what a collective makes takes no place of a donated
@@ -27,6 +30,8 @@ class MemoryHabits:
     near: NearMemory = NO_NEAR_MEMORY
     into_stacks: bool = False
     reduces_in_place: bool = False
+    over_fused: bool = False
+    product_bytes: int = 0
     orders_reads: bool = False
     collectives_apart: bool = False
     keeps_arguments: bool = False

@@ -18,12 +18,13 @@ from partir.ir.types import TensorType
 from partir.rules.traits import Role
 from partir.simulate.kernels.kernel import Kernel, Kernels
 from partir.simulate.memory.buffer_reuse import Buffer, Sizes, by_size, not_hosted
+from partir.simulate.memory.fused_values import ARITHMETIC, fused_values, is_product
 from partir.simulate.memory.habits import NO_HABITS, MemoryHabits
 from partir.simulate.memory.near_memory import NO_NEAR_MEMORY
 from partir.simulate.memory.other_repetitions import OtherRepetitions
 from partir.spmd.program import Collective, Compute, Control
 
-_IN_PLACE = frozenset((Role.CHEAP, Role.COSTLY, Role.UPDATE))
+_IN_PLACE = ARITHMETIC | {Role.UPDATE}
 
 
 class LiveRanges:
@@ -54,9 +55,11 @@ class LiveRanges:
         self.same: dict[int, int] = {}  # what barriers hand on, and what that is
         self.apart = {v for k in self.kernels if k.apart for v in k.writes}
         self.of_loops = {v for k in self.kernels if k.inner for v in k.writes}
+        self.fused = fused_values(block, types) if habits.over_fused else None
         self._ranges()
         self.made_there = self._made_there() if is_body else set[int]()
         self._values()
+        self._workspaces()
 
     def _ranges(self) -> None:
         last, born, same = self.last, self.born, self.same
@@ -98,6 +101,13 @@ class LiveRanges:
                 change[stop + 1] -= size
         self.change = np.array(change)
 
+    def _workspaces(self) -> None:
+        """Add what products need for themselves."""
+        size = self.habits.product_bytes
+        for place, kernel in enumerate(self.kernels if size else ()):
+            if is_product(kernel):
+                self.add(size, place, place)
+
     def _made_there(self) -> set[int]:
         """What is made in the stack that it is put into, which the loop carries.
 
@@ -133,11 +143,11 @@ class LiveRanges:
             return []
         kept = outs | self.apart | (self.of_loops if reduces else set())
         last, end, types = self.last, self.end, self.types
-        return [
-            types[v].bytes
-            for v in self._sources(kernel)
-            if last[v] == place and v in end and v not in kept
-        ]
+        sources = self._sources(kernel)
+        dying = [v for v in sources if last[v] == place and v in end and v not in kept]
+        if self.fused is not None and kernel.role in ARITHMETIC:
+            dying = self.fused.overwritable(kernel, dying, types)
+        return [types[v].bytes for v in dying]
 
     def _sources(self, kernel: Kernel) -> Iterable[int]:
         """What a kernel reads, as it was before barriers handed it on."""
