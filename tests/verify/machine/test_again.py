@@ -6,14 +6,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import numpy as np
 import pytest
 
 import partir
 from benchmarks.models import suite, transformer
 from partir.frontend.device_local import read_device_local
 from partir.ir.core import Op, Signature
+from partir.ir.types import tensor
 from partir.verify import ReadSource, compare
-from partir.verify.layouts.layout import View
+from partir.verify.classes.classes import Classes
+from partir.verify.classes.rows import GARBAGE, RowTable
+from partir.verify.classes.terms import ClassTerm
+from partir.verify.layouts.layout import Digit, DigitLayout, View
 from partir.verify.machine import plans
 from partir.verify.machine.again import Again
 from partir.verify.machine.machine import Machine
@@ -96,3 +101,21 @@ def test_ops_on_values_that_are_laid_out_alike_are_put_side_by_side_once(
     )
     assert not p.proof().not_proved
     assert len(made) == len({*made}) == 2  # of the source, and of devices
+
+
+@pytest.mark.parametrize("name", ["select", "dynamic_update_slice", "all_reduce"])
+def test_what_looks_alike_where_nothing_is_known_may_be_another_value(
+    name: str,
+) -> None:
+    """These ops look at what has made an operand, not only at what is known of it."""
+    classes, number = Classes(), tensor((2,), "f32")
+    term = ClassTerm("argument", 0, (), (), (), new=(2,), dtype="f32")
+    node = classes.of(term)
+    classes.seal()
+    held, again = (Digit(0, 1, 2),), Again(classes)
+    signature = Signature.of(f"stablehlo.{name}", {}, (number,), (number,))
+    for rows, replayed in (([1, 0], True), ([1, GARBAGE], False)):
+        table = RowTable(np.array(rows), 2)
+        view = View(node, DigitLayout((held,), (), ((0, table),)))
+        again.made(signature, [view], [view])
+        assert (again.same(signature, [view]) is not None) is replayed

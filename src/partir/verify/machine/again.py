@@ -2,6 +2,7 @@
 
 What most ops make of their operands depends on layouts alone, but for the class: they
 move digits, or apply an equation. Done for one layer of a model, it is known for all.
+Where something is not known of an operand, another one that looks alike may be another.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from partir.verify.layouts.concrete import TYPES
 from partir.verify.layouts.layout import DigitLayout, View
 from partir.verify.layouts.merging import MERGED
 from partir.verify.layouts.pins import AT
+from partir.verify.layouts.spread import has_garbage
 from partir.verify.layouts.unjoined import JOINED
 from partir.verify.machine.plans import Plan
 
@@ -35,6 +37,8 @@ _BY_FORM = {
 _ON_DEVICE = frozenset({"stablehlo.slice", "stablehlo.reduce"})  # whatever the source
 # What is said of indices need not be so elsewhere; calls may give other results.
 _EACH = frozenset({"gather", "scatter", "custom_call"})
+# These look at what has made an operand, which may show more than is known of that.
+_LOOKING_BACK = frozenset({"select", "dynamic_update_slice", "all_reduce"})
 _ODD = STARTS | {MERGED}
 _view = partial(tuple.__new__, View)  # what `View` does, at half the price
 
@@ -159,7 +163,10 @@ class Again:
         if not views and len(made) == 1:
             self._fixed[signature] = made[0]
             return
-        if signature.name in _EACH:
+        if signature.name in _EACH or (
+            signature.name in _LOOKING_BACK
+            and any(has_garbage(view.layout) for view in views)
+        ):
             return
         if all(self._classes.in_source(view.node) for view in made):
             self._same[signature, *views] = made
