@@ -182,26 +182,38 @@ class Monoids:
         members: Sequence[Scalar],
     ) -> Scalar | None:
         algebra, (dtype, ring) = self.algebra, of
-        nothing = (ring.zero, self.numbers.special["-0.0"])
         pieces = []
         for start in starts:
             here = [algebra.where(unknown, start, m, ring) for m in members]
-            if sum(one not in nothing for one in here) > 1:
+            if sum(not self._adds_nothing(one, ring) for one in here) > 1:
                 return None
             pieces.append(self._sum(dtype, ring, here))
         return algebra.cases(unknown, starts, pieces, ring)
+
+    def _adds_nothing(self, one: Scalar, ring: Ring) -> bool:
+        """Whether something is a zero, whatever its sign."""
+        zeros = (0, self.numbers.special["-0.0"])
+        if isinstance(ring, Complex) and type(one) is tuple:
+            return all(part in zeros for part in one)
+        return one == ring.zero or (isinstance(ring, Floats) and one in zeros)
 
     def _complex_sum(self, dtype: str, x: Plain, y: Plain) -> Plain:
         return tuple(self._plain_sum(dtype, both) for both in zip(x, y, strict=True))
 
     def _unsigned(self, member: Scalar, ring: Ring) -> Scalar:
         """A table in which zeros have no sign: among others they add nothing."""
-        if type(member) is not Cases or not isinstance(ring, Floats):
+        if type(member) is not Cases or isinstance(ring, Integers):
             return member
         unsigned = self.algebra.unsigned
-        if not any(leaf in unsigned for leaf in leaves_of(member)):
+
+        def plain(x: Plain) -> Plain:
+            if type(x) is tuple:
+                return tuple(unsigned.get(part, part) for part in x)
+            return unsigned.get(x, x)
+
+        if all(plain(leaf) == leaf for leaf in leaves_of(member)):
             return member
-        return self.algebra.apply(lambda x: unsigned.get(x, x), ring, (ring,), member)
+        return self.algebra.apply(plain, ring, (ring,), member)
 
     def _plain_sum(self, dtype: str, members: Sequence[int]) -> int:
         """Infinities do not cancel: a sum with one of them is no polynomial."""
