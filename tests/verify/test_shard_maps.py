@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -215,3 +216,30 @@ def test_what_is_equal_on_devices_may_come_from_any_of_them() -> None:
     text = record.stablehlo()
     assert pairs(FORTH) in text
     assert not record.proof(text.replace(pairs(FORTH), pairs(CROSSED))).not_proved
+
+
+def widened_sum(x: Any) -> Any:
+    def local(x: Any) -> Any:
+        return lax.psum(x.astype(jnp.float32), "M")
+
+    return mapped(local, P("B", "M"), P("B"))(x)
+
+
+def test_what_is_added_up_wide_is_not_added_up_narrow() -> None:
+    """Devices widen a sum in place of adding up what is widened."""
+    args = (jax.ShapeDtypeStruct((16, 8), "bfloat16"),)
+    p = partir.partition(widened_sum, MESH, [], args=args)
+    assert not p.proof().not_proved
+    text = p.stablehlo()
+    (widens,) = re.findall(r'%\w+ = "stablehlo.convert".*\n', text)
+    narrow, wide = re.findall(r"tensor<\w+>", widens)
+    after, before = re.findall(r"%\w+", widens)
+    rest = text.replace(widens, "").replace(f"({after})", f"({before})", 1)
+    adds = rest.index('"stablehlo.all_reduce"')
+    ends = rest.index('"func.return"')
+    (summed_,) = re.findall(r"(%\w+) = $", rest[:adds])
+    sums = rest[adds:ends].replace("f32", "bf16")
+    behind = widens.replace(f"({before})", f"({summed_})")
+    returned = rest[ends:].replace(f"({summed_})", f"({after})", 1)
+    assert (narrow, wide) == ("tensor<4x4xbf16>", "tensor<4x4xf32>")
+    assert not p.proof(rest[:adds] + sums + behind + returned).proved

@@ -101,7 +101,12 @@ def _negated(
 def _converted(
     classes: Classes, term: ClassTerm, depends: Sequence[bool]
 ) -> PushedSum | None:
-    """moved: to a wider float type; what is narrowed first would be added up narrow."""
+    """moved: to a wider float type; what is narrowed first would be added up narrow.
+
+    What a shard_map of the source adds up wide, devices may not add up narrow.
+    """
+    if classes.source is None:
+        return None
     narrow = classes.terms[term.refs[0].node].dtype
     return PushedSum((True,)) if term.dtype in _WIDER.get(narrow, ()) else None
 
