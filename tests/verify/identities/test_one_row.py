@@ -1,4 +1,4 @@
-"""Sums over devices of which one has a row, and all others numbers that count nothing."""
+"""Sums over devices of which one has a row; all others have what counts nothing."""
 
 from __future__ import annotations
 

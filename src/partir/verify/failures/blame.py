@@ -9,10 +9,12 @@ from typing import NamedTuple
 from partir.ir.core import Op
 from partir.verify.classes.terms import ClassTerm
 from partir.verify.identities.sums import REDUCE
+from partir.verify.layouts.concrete import KNOWN
 from partir.verify.layouts.layout import Unreadable, View, depends_on, size_of
 from partir.verify.machine.machine import SLIPS, Known, Machine
 from partir.verify.reductions.reductions import reduced_over_axes
 
+_COUNTS = frozenset({"affine", KNOWN})  # where devices are, which no source says
 _LOOKED_AT = 60  # classes, before the last of them is blamed
 _MONOIDS = ("sum", "max", "min", "and", "or", "product")
 
@@ -42,7 +44,7 @@ def blamed(machine: Machine, node: int) -> tuple[int, View | None]:
     last = node
     for other in strange(machine, node)[:_LOOKED_AT]:
         op = machine.origins.get(other)
-        if op is None:
+        if op is None or machine.classes.terms[other].kind in _COUNTS:
             continue
         last = other
         if not any(part_of(machine, view) for view in _made(machine, op, other)):

@@ -10,6 +10,7 @@ import numpy as np
 from partir.verify.classes.classes import NO_ROWS, Classes, Made
 from partir.verify.classes.finite import finite_beside
 from partir.verify.classes.mentions import SplitDims, are_all, split_dims
+from partir.verify.classes.monoids import identity
 from partir.verify.classes.repetition import counts_nothing
 from partir.verify.classes.rows import (
     BAG,
@@ -18,6 +19,7 @@ from partir.verify.classes.rows import (
     GARBAGE,
     OPEN,
     Rows,
+    fill,
     filled,
 )
 from partir.verify.classes.terms import (
@@ -29,6 +31,7 @@ from partir.verify.classes.terms import (
     Variable,
     where_of,
 )
+from partir.verify.layouts.concrete import literal_class
 
 
 class Reduction(NamedTuple):
@@ -59,34 +62,60 @@ def reads_less(
 
 
 def single(classes: Classes, what: Reduction) -> Made | None:
-    """A reduction of one row is that row."""
+    """A reduction of one row is that row, and of none the number it starts from."""
     if len(what.used) != 1 or not what.used <= what.rows.keys():
         return None
     (variable,) = what.used
     rows = what.rows[variable]
-    counted = rows != DROPPED
-    if (counted.sum(-1) != 1).any():
+    if what.sizes.get(variable) == BAG:
         return None
-    made = np.where(counted, rows, GARBAGE - DROPPED).max(-1)
-    return Made(what.node, where_of(what.dims, what.sizes), {variable: made})
+    made = _only_row(classes, what, [row[row != DROPPED] for row in _each(rows)])
+    if made is None:
+        return None
+    rows = made.reshape(rows.shape[:-1])
+    return Made(what.node, where_of(what.dims, what.sizes), {variable: rows})
+
+
+def _each(rows: Rows) -> Rows:
+    return rows.reshape(-1, rows.shape[-1])
+
+
+def _only_row(
+    classes: Classes, what: Reduction, members: Sequence[Rows]
+) -> Rows | None:
+    """The row of each, where all have at most one; not if none of them has any."""
+    counts = {one.size for one in members}
+    if 1 not in counts or max(counts) > 1:
+        return None
+    nothing = GARBAGE
+    if 0 in counts:
+        dtype = classes.terms[what.node].dtype
+        literal = identity(what.monoid, dtype)
+        if literal is None:
+            return None
+        nothing = fill(literal_class(classes, literal, dtype))
+    return np.array([one[0] if one.size else nothing for one in members])
 
 
 def one_row(
     classes: Classes, what: Reduction, own: Use, refs: Sequence[tuple[int, Dims]]
 ) -> Made | None:
-    """A reduction of bags that devices have reduced, of one row in all, is that row."""
+    """The same of bags that devices have reduced, of one row in all."""
     if len(what.used) != 1 or BOUND in own.roles.values():
         return None
     (variable,) = what.used
     if what.sizes[variable] != BAG or variable not in what.rows:
         return None
     bags = classes.rows.union(what.rows[variable])
-    members = [classes.rows.bag(int(bag)) for bag in bags.reshape(-1) if bag != GARBAGE]
-    if len(members) < bags.size or any(one.size != 1 for one in members):
+    if (bags == GARBAGE).any():
+        return None
+    members = [classes.rows.bag(int(bag)) for bag in bags.reshape(-1)]
+    rows = _only_row(classes, what, members)
+    if rows is None:
         return None
     ((node, dims),) = refs
     sizes = {**what.sizes, **own.sizes, variable: size_within(classes, refs, variable)}
-    rows = np.concatenate(members).reshape(bags.shape)
+    rows = rows.reshape(bags.shape)
     return Made(node, where_of(dims, sizes), {variable: rows})
 
 

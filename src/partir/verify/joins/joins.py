@@ -49,6 +49,7 @@ from partir.verify.layouts.spread import (
     rows_of,
     shape_of,
     taken,
+    tiled_along,
 )
 from partir.verify.layouts.unjoined import (
     JOINED,
@@ -446,7 +447,12 @@ def _along(machine: Machine, view: View, dim: int | None) -> int | None:
     joined_ = machine.term(view).kind == JOINED
     if found is None and joined_ and 0 in loose_dims(view.layout, dim):
         return 0
-    return pinned.pop() if found is None and len(pinned) == 1 else found
+    if found is None and len(pinned) == 1:
+        return pinned.pop()
+    if found is None and dim is not None:
+        tiled = tiled_along(view.layout, dim)
+        return tiled[0] if len(tiled) == 1 else None
+    return found
 
 
 def _wide(machine: Machine, view: View, shape: Sequence[int]) -> DigitLayout:

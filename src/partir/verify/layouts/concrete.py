@@ -131,6 +131,13 @@ def number_class(classes: Classes, number: int, dtype: str) -> int:
     return classes.of(ClassTerm("affine", (own, ()), (), (), (), dtype=dtype))
 
 
+def literal_class(classes: Classes, literal: str, dtype: str) -> int:
+    """One number, as MLIR spells it."""
+    if dtype[0] in "iu" and dtype != "i1":
+        return number_class(classes, int(literal), dtype)
+    return classes.of(ClassTerm("constant", literal, (), (), (), dtype=dtype))
+
+
 def number_of_row(row: int) -> int:
     """The number that a row of the class of all numbers is."""
     return row - _ZERO

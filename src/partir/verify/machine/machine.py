@@ -25,7 +25,7 @@ from partir.verify.identities.named import by_name
 from partir.verify.identities.sums import CONTRACTIONS
 from partir.verify.identities.unmerging import unmerged
 from partir.verify.layouts.align import Alignment, Equation
-from partir.verify.layouts.concrete import computed, number_class
+from partir.verify.layouts.concrete import computed, literal_class
 from partir.verify.layouts.layout import (
     DigitLayout,
     Unreadable,
@@ -224,11 +224,7 @@ class Machine:
 
     def number(self, literal: str, type_: TensorType) -> View:
         """One number everywhere, as MLIR spells it."""
-        if type_.dtype[0] in "iu" and type_.dtype != "i1":
-            node = number_class(self.classes, int(literal), type_.dtype)
-        else:
-            term = ClassTerm("constant", literal, (), (), (), dtype=type_.dtype)
-            node = self.classes.of(term)
+        node = literal_class(self.classes, literal, type_.dtype)
         return View(node, repeating(type_.shape, self.sizes))
 
     def _results(self, op: Op, views: list[View]) -> Sequence[View]:

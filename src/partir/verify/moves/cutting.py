@@ -25,6 +25,7 @@ from partir.verify.layouts.spread import (
     has_garbage,
     narrowed,
     shape_of,
+    tiled_along,
 )
 from partir.verify.layouts.unjoined import handed_on
 from partir.verify.lookups.lookups import masked_lookup
@@ -349,12 +350,19 @@ def by_mask(machine: Machine, chosen: Rows | None, yes: View, no: View) -> View:
 
 
 def _tiled_or_widest(values: Sequence[View], chosen: Rows) -> int:
-    """The local dimension that is tiled by the axes that a choice depends on."""
+    """The local dimension that is tiled by the axes that a choice depends on.
+
+    Of tiles of one row it is one that counts nothing.
+    """
     axes = [a for a in range(len(values[0].layout.axes)) if chosen.shape[a] > 1]
     for view in values:
         held = {d for a in axes for d in dims_held(view.layout.axes[a])}
         for dim, items in enumerate(view.layout.local):
             if dims_held(items) & held:
                 return dim
-    sizes = [size_of(held) for held in values[0].layout.local]
+    local = values[0].layout.local
+    for dim in range(len(local)):
+        if any(not v.layout.local[dim] and tiled_along(v.layout, dim) for v in values):
+            return dim
+    sizes = [size_of(held) for held in local]
     return sizes.index(max(sizes))
