@@ -1,4 +1,4 @@
-"""Factors whose product is one, but which lead out of a type's range on the way."""
+"""Factors whose product is one, and sums that are zero, at the ends of types."""
 
 from __future__ import annotations
 
@@ -40,6 +40,8 @@ WRONG = {
     "f16": scaled("f16", multiplied([2.0**-14, 2.0**14])),
     "f16, in steps": scaled("f16", multiplied([2.0**-6] * 2 + [2.0**6] * 2)),
     "f8": scaled("f8E4M3FN", multiplied([2.0**-6, 2.0**6])),
+    "added": scaled("f32", [("add", 2.0**100), ("subtract", 2.0**100)]),
+    "added, negative": scaled("f16", [("add", -1024.0), ("add", 1024.0)]),
     "f4": scaled("f4E2M1FN", multiplied([0.5, 2.0])),
 }
 
@@ -53,6 +55,7 @@ def test_what_was_zero_or_infinite_is_not_what_it_was(case: Case) -> None:
 def test_factors_within_a_types_range(dtype: str) -> None:
     assert is_proved(scaled(dtype, multiplied([0.25, 8.0, 0.5])))
     assert is_proved(scaled(dtype, [("divide", 8.0), ("multiply", 8.0)]))
+    assert is_proved(scaled(dtype, [("add", 8.0), ("subtract", 8.0)]))
 
 
 COMPLEX = "4xcomplex<f32>"

@@ -224,7 +224,7 @@ class Monoids:
             return zero
         if len(members) > 1:
             members = [self.algebra.unsigned.get(one, one) for one in members]
-        for member in members:
+        for member in self.products.scales.added(dtype, members):
             far, near = self._infinite.get(member, (None, member))
             rest += near
             if far is not None:

@@ -1,8 +1,9 @@
 """How far known factors have led from what they multiply: out of a type's range or not.
 
 Numbers are rounded alike wherever they are in a type's range, but not at its ends:
-``x * 2**-100 * 2**-100 * 2**200`` is zero. So factors are numbers, of which some may be
-the inverse of others, only as long as all of them together are far from these ends.
+``x * 2**-100 * 2**-100 * 2**200`` is zero, and ``x + 2**100 - 2**100`` is, too. So
+factors are numbers, of which some may be the inverse of others, only as long as all of
+them together are far from these ends; and so are numbers that something is added to.
 """
 
 from __future__ import annotations
@@ -70,6 +71,21 @@ class Scales:
         """A sum is as far off as what is added up."""
         if any(member in self._known for member in members):
             self._note(made, _together(*map(self._of, members)))
+
+    def added(self, dtype: str, members: Sequence[int]) -> list[int]:
+        """Members of a sum: a number near an end, beside others, is a name.
+
+        What is added to it is rounded away, and comes not back when it is subtracted.
+        """
+        known = [self._numbers.number(member) for member in members]
+        if None not in known:
+            return [*members]
+        return [
+            self._name(member)
+            if isinstance(number, Fraction) and number and _log(number) > _room(dtype)
+            else member
+            for member, number in zip(members, known, strict=True)
+        ]
 
     def factor(self, x: int, other: int, far: bool = False) -> int:
         """A factor of another one: a negative number as negatives of that are."""
