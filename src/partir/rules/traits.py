@@ -68,6 +68,7 @@ def _table() -> dict[str, Role]:
 
 
 _ROLES = _table()
+_ROLE = "role"
 
 
 def role_of(nest: Nest) -> Role:
@@ -76,6 +77,13 @@ def role_of(nest: Nest) -> Role:
     A transposed matrix is a view: products read it as it lies. Several ops in one are
     as costly as the costliest of them.
     """
+    known: Role | None = nest.cache.get(_ROLE)
+    if known is None:
+        known = nest.cache[_ROLE] = _role_of(nest)
+    return known
+
+
+def _role_of(nest: Nest) -> Role:
     kind = nest.signature.kind
     if kind == FUSED:
         return _costliest(nest.signature)

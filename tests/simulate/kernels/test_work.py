@@ -12,6 +12,8 @@ import pytest
 from jax import lax
 
 import partir
+from partir.ir.core import Signature
+from partir.rules.nest import nest_of
 from partir.rules.registry import kinds
 from partir.rules.traits import Role, role_of
 from partir.simulate.device.fusion_policy import XLA
@@ -171,8 +173,4 @@ def test_a_kind_is_registered_once() -> None:
 
 
 def test_unknown_kinds_read_and_write_memory() -> None:
-    class Unknown:
-        class signature:
-            kind = "other.thing"
-
-    assert role_of(Unknown) is Role.OPAQUE  # type: ignore[arg-type]
+    assert role_of(nest_of(Signature.of("other.thing", {}, (), ()))) is Role.OPAQUE

@@ -75,19 +75,23 @@ PREPARATIONS: tuple[tuple[str, bool, Pass], ...] = (
     ("keeps_sums", True, keep_sums),
 )
 """A question of the policy, the answer to it, and the pass that is then run."""
+# What is recomputed without the author's barriers, but behind ours, is hard to foresee:
+# it may be merged with what it repeats, or not. Either ours are there or none.
 _BARRIERS = (put_in_order_late, keep_sums)
+_DROPPING = "drops_barriers", True, drop_barriers
 
 
 def prepared(program: SpmdProgram, policy: ExportPolicy) -> SpmdProgram:
     """The program for a compiler; the same if there is nothing to change."""
-    for question, answer, one in PREPARATIONS:
-        # What is recomputed without the author's barriers, but behind ours, is hard to
-        # foresee: it may be merged with what it repeats, or not.
-        late = one in _BARRIERS and _has_idle_barriers(program, policy)
-        if getattr(policy, question) is answer and not late:
-            program = run_pass(program, one)
-    if policy.drops_barriers and _has_idle_barriers(program, policy):
-        program = run_pass(program, drop_barriers)
+    idle: bool | None = None  # the author's barriers; asked once, where it matters
+    for question, answer, one in (*PREPARATIONS, _DROPPING):
+        if getattr(policy, question) is not answer:
+            continue
+        if one in _BARRIERS or one is drop_barriers:
+            idle = _has_idle_barriers(program, policy) if idle is None else idle
+            if idle is not (one is drop_barriers):
+                continue
+        program = run_pass(program, one)
     return program
 
 

@@ -9,14 +9,22 @@ result is sent: what is sent then still has something to run beside it.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from partir.rules.identities import WAITING, cites
 from partir.rules.traits import Role, role_of
 from partir.spmd.export_policy import ExportPolicy
 from partir.spmd.preparations.sum_order import sum_order
-from partir.spmd.preparations.waits import Wait, blocks_of, is_loop, is_product
+from partir.spmd.preparations.waits import (
+    Wait,
+    blocks_of,
+    first_reached,
+    is_loop,
+    is_product,
+    reads_by_op,
+)
 from partir.spmd.preparations.weight_sizes import gathers_most
 from partir.spmd.program import (
     Block,
@@ -27,7 +35,6 @@ from partir.spmd.program import (
     is_barrier,
     is_written,
 )
-from partir.spmd.rewrites.sweep import reads_of
 
 _LIGHT = (Role.CHEAP, Role.VIEW)
 
@@ -81,63 +88,109 @@ def product_order(
     }
 
 
+def _handed_on(program: SpmdProgram, ops: Sequence[SpmdOp]) -> dict[int, int]:
+    """What barriers of ours hand on, as it came."""
+    same: dict[int, int] = {}
+    for op in ops:
+        if is_barrier(op) and not is_written(program, op):
+            for made, value in zip(op.results, op.operands, strict=True):
+                same[made] = same.get(value, value)
+    return same
+
+
 class _Order:
-    """The products of one block."""
+    """The products of one block.
+
+    What an op is, is asked once of each; the rest is asked of products and loops.
+    """
 
     def __init__(
         self, program: SpmdProgram, block: Block, summed: bool, gathered: bool
     ) -> None:
         self.summed, self.gathered = summed, gathered
         self.types, self.splats, self.ops = program.types, program.splats, block.ops
-        self.last: dict[int, int] = {}
+        self.products = {n: op for n, op in enumerate(block.ops) if is_product(op)}
+        self.results = block.results
+        self.reads = reads_by_op(block.ops) if self.products else []
+        self.same = _handed_on(program, block.ops)
         self.readers: defaultdict[int, list[SpmdOp]] = defaultdict(list)
-        self.same: dict[int, int] = {}  # what a barrier hands on, as it came
-        for place, op in enumerate(block.ops):
-            for value in reads_of(op):
-                self.last[self.same.get(value, value)] = place
-                self.readers[value].append(op)
-            if is_barrier(op) and not is_written(program, op):
-                for made, value in zip(op.results, op.operands, strict=True):
-                    self.same[made] = self.same.get(value, value)
-        for value in block.results:
-            self.last[self.same.get(value, value)] = len(block.ops)
-        self.above: dict[int, int] = {}  # products that come before a value, as bits
         self.activations: set[int] = set()  # values made of products
         self.moved: set[int] = set()  # values that came from other devices
 
     def run(self) -> Iterator[tuple[int, Wait]]:
-        free: list[tuple[int, Compute]] = []  # products that nothing waits for yet
-        count = 0
-        for place, op in enumerate(self.ops):
-            above = 0
-            for value in reads_of(op):
-                above |= self.above.get(value, 0)
-            position = self._weight(op) if self._takes(op, place) else None
-            if position is not None:
-                free = [one for one in free if not above >> one[0] & 1]
-                waited = [one for one in free if self._frees(one[1], place)]
-                free = [one for one in free if one not in waited]
-                if waited:
-                    values = tuple(self._known(product) for _, product in waited)
-                    yield op.results[0], Wait(position, values)
-            if is_product(op):
-                if self.summed or self._is_sent(op, "reduce_scatter"):
-                    free.append((count, op))
-                above |= 1 << count
-                count += 1
-            self._record(op, above)
+        """The first op that takes memory, where a product frees some, waits for it.
 
-    def _record(self, op: SpmdOp, above: int) -> None:
-        self.above.update(dict.fromkeys(op.results, above))
+        One that is needed by what takes memory before is there already.
+        """
+        if not self.products:
+            return
+        self._look()
+        takers = self._takers()
+        places, waited = list(takers), defaultdict[int, list[Compute]](list)
+        reached = first_reached(self.ops, self.reads, takers.keys())
+        for place, product in self.products.items():
+            if not (self.summed or self._is_sent(product, "reduce_scatter")):
+                continue
+            freed = self._frees_from(product)
+            number = bisect_left(places, max(freed, place + 1))
+            if number == len(places):
+                continue
+            if reached.get(product.results[0], len(self.ops)) > places[number]:
+                waited[places[number]].append(product)
+        for place in sorted(waited):
+            values = tuple(self._known(product, place) for product in waited[place])
+            yield self.ops[place].results[0], Wait(takers[place], values)
+
+    def _look(self) -> None:
+        """Where values are made and read last, and which are made of products."""
+        self.born = {v: place for place, op in enumerate(self.ops) for v in op.results}
+        self.last = {v: place for place, read in enumerate(self.reads) for v in read}
+        self.last.update(dict.fromkeys(self.results, len(self.ops)))
+        for made, value in self.same.items():
+            lasts = self.last.get(made, -1), self.last.get(value, -1)
+            self.last[value] = max(lasts)
+        self.followed: set[int] = set()  # what products became on their way
+        activations, followed = self.activations, self.followed
+        for place, op in enumerate(self.ops):
+            read = self.reads[place]
+            if not followed.isdisjoint(read):
+                self._follow(op, read)
+            if place in self.products:
+                activations.update(op.results)
+                followed.update(op.results)
+            elif type(op) is not Compute:
+                self._record(op, read)
+            elif not activations.isdisjoint(read):
+                activations.update(op.results)
+
+    def _follow(self, op: SpmdOp, read: Sequence[int]) -> None:
+        for value in read:
+            if value in self.followed:
+                self.readers[value].append(op)
+        sole = type(op) is Compute and len(read) == len(op.results) == 1
+        if sole and role_of(op.nest) in _LIGHT:
+            self.followed.update(op.results)
+
+    def _record(self, op: SpmdOp, read: Sequence[int]) -> None:
         if not self.same.keys().isdisjoint(op.results):
             for known in (self.activations, self.moved):
                 known.update(v for v in op.results if self.same[v] in known)
             return
         if isinstance(op, Collective):
             self.moved.add(op.result)
-        read = {op.operand} if isinstance(op, Collective) else set(reads_of(op))
-        if is_product(op) or not self.activations.isdisjoint(read):
+            read = (op.operand,)
+        if not self.activations.isdisjoint(read):
             self.activations.update(op.results)
+
+    def _takers(self) -> dict[int, int]:
+        """Ops that take memory, by place, and which of their operands can wait."""
+        found: dict[int, int] = {}
+        for place, op in enumerate(self.ops):
+            takes = self._takes(op, place) if place in self.products else is_loop(op)
+            position = self._weight(op) if takes else None
+            if position is not None:
+                found[place] = position
+        return found
 
     def _weight(self, op: SpmdOp) -> int | None:
         """The smallest operand that is in memory, made of no product."""
@@ -151,18 +204,22 @@ class _Order:
         }
         return min(size, key=size.__getitem__, default=None)
 
-    def _takes(self, op: SpmdOp, place: int) -> bool:
-        """Whether it is a loop, or a product that is not sent and frees less."""
-        if not is_product(op):
-            return is_loop(op)
-        return not self._is_sent(op) and not self._frees(op, place + 1)
+    def _takes(self, product: SpmdOp, place: int) -> bool:
+        """Whether a product is not sent and frees less than it makes."""
+        assert isinstance(product, Compute)
+        return not self._is_sent(product) and self._frees_from(product) > place + 1
 
-    def _frees(self, product: Compute, place: int) -> bool:
-        """Whether of what it reads more than it makes is not read from here on."""
+    def _frees_from(self, product: Compute) -> int:
+        """From where on more than it makes is not read any more of what it reads."""
+        free = -self.types[product.results[0]].bytes
         read = [self.same.get(value, value) for value in product.operands]
-        gone = [v for v in read if self.last[v] < place and v in self.above]
-        made = self.types[product.results[0]].bytes
-        return sum(self.types[v].bytes for v in gone) > made
+        for value in sorted(
+            (v for v in read if v in self.born), key=self.last.__getitem__
+        ):
+            free += self.types[value].bytes
+            if free > 0:
+                return self.last[value] + 1
+        return len(self.ops) + 1
 
     def _is_sent(self, op: Compute, kind: str = "") -> bool:
         """Whether a product's result goes to other devices, by this kind of op."""
@@ -171,10 +228,10 @@ class _Order:
             for reader in self.readers[self._made(op)]
         )
 
-    def _known(self, product: Compute) -> int:
+    def _known(self, product: Compute, place: int) -> int:
         """A product's result as it is sent, if that is made by now; else itself."""
         value = self._made(product)
-        return value if value in self.above else product.results[0]
+        return value if self.born[value] < place else product.results[0]
 
     def _made(self, product: Compute) -> int:
         """A product's result as it is sent; else as it is made."""

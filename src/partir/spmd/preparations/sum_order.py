@@ -9,12 +9,22 @@ nothing but what the product needs too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, islice
 
 from partir.rules.identities import WAITING, cites
 from partir.rules.traits import Role, role_of
-from partir.spmd.preparations.waits import Wait, blocks_of, is_loop, is_product
+from partir.spmd.preparations.waits import (
+    Wait,
+    blocks_of,
+    first_reached,
+    is_loop,
+    is_product,
+    reads_by_op,
+)
 from partir.spmd.program import Block, Compute, SpmdOp, SpmdProgram, is_barrier
 from partir.spmd.rewrites.sweep import reads_of
 
@@ -40,55 +50,113 @@ def sum_order(program: SpmdProgram, in_loops: bool = True) -> dict[int, Wait]:
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """A reduction that nothing waits for yet.
+    """A reduction, what it makes, and the values in memory that it reads."""
 
-    `sources` are the values in memory that it reads, `above` what comes before it.
-    """
-
-    op: Compute
     place: int
-    bit: int
+    results: tuple[int, ...]
     sources: frozenset[int]
-    above: int
 
 
 class _Order:
-    """The sums of one block."""
+    """The sums of one block.
+
+    What comes before what is asked last, and only of sums that free enough.
+    """
 
     def __init__(self, program: SpmdProgram, block: Block) -> None:
         self.types, self.splats, self.ops = program.types, program.splats, block.ops
-        self.ends = _ends(block)
+        self.block, self.reads = block, reads_by_op(block.ops)
         self.sources: dict[int, frozenset[int]] = {}  # of what is fused, by value
-        self.above: dict[int, int] = {}  # kernels that come before a value, as bits
         self.products: set[int] = set()
+        self.takes: dict[int, int] = {}  # bytes that products and loops make, by place
 
     def run(self) -> Iterator[tuple[int, Wait]]:
-        free: list[_Sum] = []
-        count = 0
+        """The first product or loop that a sum makes room for waits for it.
+
+        One that is needed by another of these before is there already.
+        """
+        sums = self._sums()
+        if not sums or not self.takes:
+            return
+        self.ends, self.stops = _ends(self.block), list(self.takes)
+        self.reached = first_reached(self.ops, self.reads, self.takes)
+        some = [one for one in sums if next(self._places(one), None) is not None]
+        if not some:
+            return
+        needs, needed = self._needs(some)
+        waited = defaultdict[int, list[int]](list)
+        for one in some:
+            need = needs[one.place]
+            early = (n for n in self._places(one) if not need & ~needed[n])
+            place = next(early, None)
+            if place is not None:
+                waited[place].append(one.results[0])
+        for place in sorted(waited):
+            position = self._smallest(self.ops[place])
+            if position is not None:
+                values = tuple(waited[place])
+                yield self.ops[place].results[0], Wait(position, values)
+
+    def _sums(self) -> list[_Sum]:
+        """Those that read what products made."""
+        found = []
         for place, op in enumerate(self.ops):
-            above = 0
-            for value in reads_of(op):
-                above |= self.above.get(value, 0)
-            if is_product(op) or is_loop(op):
-                free = [one for one in free if not above & one.bit]
-                takes = sum(self.types[v].bytes for v in op.results)
-                early = [one for one in free if not one.above & ~above]
-                waited = [one for one in early if self._freed(one, place) > takes]
-                free = [one for one in free if one not in waited]
-                position = self._smallest(op)
-                if waited and position is not None:
-                    values = tuple(one.op.results[0] for one in waited)
-                    yield op.results[0], Wait(position, values)
             if _is_fused(op):
                 self._fuse(op)
-            else:
-                bit, count = 1 << count, count + 1
-                if isinstance(op, Compute) and role_of(op.nest) is Role.ROOT:
-                    free.append(_Sum(op, place, bit, self._read(op), above))
-                above |= bit
-            if is_product(op):
-                self.products.update(op.results)
-            self.above.update(dict.fromkeys(op.results, above))
+            elif is_product(op) or is_loop(op):
+                self.takes[place] = sum(self.types[v].bytes for v in op.results)
+                self.products.update(op.results if is_product(op) else ())
+            elif type(op) is Compute and role_of(op.nest) is Role.ROOT:
+                sources = self._read(op)
+                if not self.products.isdisjoint(sources):
+                    found.append(_Sum(place, op.results, sources))
+        return found
+
+    def _places(self, one: _Sum) -> Iterator[int]:
+        """Products and loops before one needs a sum, if they take less than it frees.
+
+        It frees values that nothing else reads from there on, less what it makes.
+        """
+        made = sum(self.types[value].bytes for value in one.results)
+        read = one.sources & self.products
+        lasts = sorted((self._last(v, one), self.types[v].bytes) for v in read)
+        freed = accumulate(size for _, size in lasts)
+        some = [
+            last for (last, _), size in zip(lasts, freed, strict=True) if size > made
+        ]
+        if not some:
+            return
+        end = min(self.reached.get(value, len(self.ops)) for value in one.results)
+        first = bisect_right(self.stops, max(some[0], one.place))
+        for place in islice(self.stops, first, bisect_left(self.stops, end)):
+            free = sum(size for last, size in lasts if last < place) - made
+            if free > self.takes[place]:
+                yield place
+
+    def _needs(self, sums: Sequence[_Sum]) -> tuple[dict[int, int], dict[int, int]]:
+        """What sums need, and what products and loops do, as bits for ops.
+
+        A value is forgotten when it is read for the last time.
+        """
+        born = {v: place for place, op in enumerate(self.ops) for v in op.results}
+        needs = {one.place: {born[v] for v in one.sources if v in born} for one in sums}
+        asked = sorted(set().union(*needs.values()))
+        bits = {place: 1 << number for number, place in enumerate(asked)}
+        last = {v: place for place, read in enumerate(self.reads) for v in read}
+        above: dict[int, int] = {}
+        needed: dict[int, int] = {}
+        for place, read in enumerate(self.reads):
+            found = 0
+            for value in read:
+                if value in above:
+                    found |= above[value]
+                    if last[value] == place:
+                        del above[value]
+            needed[place] = found
+            found |= bits.get(place, 0)
+            if found:
+                above.update(dict.fromkeys(self.ops[place].results, found))
+        return {n: sum(bits[at] for at in some) for n, some in needs.items()}, needed
 
     def _fuse(self, op: SpmdOp) -> None:
         if is_barrier(op):
@@ -105,12 +173,6 @@ class _Order:
 
     def _of(self, value: int) -> frozenset[int]:
         return self.sources.get(value, frozenset((value,)))
-
-    def _freed(self, one: _Sum, place: int) -> int:
-        """Bytes that nothing reads from a place on but a sum, less what that makes."""
-        gone = [v for v in one.sources & self.products if self._last(v, one) < place]
-        made = sum(self.types[v].bytes for v in one.op.results)
-        return sum(self.types[v].bytes for v in gone) - made
 
     def _last(self, value: int, one: _Sum) -> float:
         """Where anything but this sum reads a value last."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
 from partir.rules.traits import Role, role_of
 from partir.spmd.program import Block, Compute, Control, SpmdOp, SpmdProgram
+from partir.spmd.rewrites.sweep import reads_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +21,7 @@ class Wait:
 
 def is_product(op: SpmdOp) -> TypeGuard[Compute]:
     """Whether it makes one value of several that are in memory."""
-    if not isinstance(op, Compute) or len(op.results) != 1 or len(op.operands) < 2:
+    if type(op) is not Compute or len(op.operands) < 2 or len(op.results) != 1:
         return False
     return role_of(op.nest) is Role.OPAQUE
 
@@ -35,3 +37,27 @@ def blocks_of(program: SpmdProgram, in_loops: bool) -> list[Block]:
     for op, _ in program.walk():
         blocks += op.blocks if isinstance(op, Control) and in_loops else ()
     return blocks
+
+
+def reads_by_op(ops: Sequence[SpmdOp]) -> list[tuple[int, ...]]:
+    """Values that each op reads, those read inside its blocks included."""
+    return [tuple(reads_of(op)) if type(op) is Control else op.operands for op in ops]
+
+
+def first_reached(
+    ops: Sequence[SpmdOp], reads: Sequence[Sequence[int]], stops: Container[int]
+) -> dict[int, int]:
+    """By value, the first of these ops, by place, that needs it; found from behind."""
+    found: dict[int, int] = {}
+    for place in range(len(ops) - 1, -1, -1):
+        if place in stops:
+            first = place
+        else:
+            reached = [found[v] for v in ops[place].results if v in found]
+            if not reached:
+                continue
+            first = min(reached)
+        for value in reads[place]:
+            if found.get(value, first) >= first:
+                found[value] = first
+    return found
