@@ -167,6 +167,9 @@ class SpmdProgram:
         self, block: Block | None = None, trips: int = 1
     ) -> Iterator[tuple[SpmdOp, int]]:
         """Every op with how often it runs; loops of unknown length count once."""
+        if block is None and not self.program.nested:
+            yield from [(op, trips) for op in self.body.ops]
+            return
         for op in (block or self.body).ops:
             yield op, trips
             if isinstance(op, Control):

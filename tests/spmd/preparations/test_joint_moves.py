@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import groupby, pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,7 +23,7 @@ from partir.ir.types import TensorType
 from partir.rules.nest import nest_of
 from partir.spmd.export_policy import PLAIN, XLA_CPU
 from partir.spmd.preparations import joint_moves
-from partir.spmd.preparations.joint_moves import joins_moves, move_together, runs_of
+from partir.spmd.preparations.joint_moves import joins_moves, joint_of, move_together
 from partir.spmd.preparations.prepare import has_ties, prepared
 from partir.spmd.program import (
     Block,
@@ -230,6 +231,13 @@ def test_ops_are_the_same_and_in_an_order_that_can_be_run(
     for run in runs_of(made.body.ops):
         keys = {(op.kind, op.axes, op.monoid) for op in collectives_of(run)}
         assert len(keys) <= 1
+
+
+def runs_of(ops: Sequence[SpmdOp]) -> Iterator[list[SpmdOp]]:
+    """Ops in their order, those that are done as one in one list."""
+    for joint, run in groupby(ops, joint_of):
+        ops_of_run = list(run)
+        yield from ([op] for op in ops_of_run) if joint < 0 else (ops_of_run,)
 
 
 def _alone(op: Any) -> Any:

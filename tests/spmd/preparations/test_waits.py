@@ -12,11 +12,12 @@ import pytest
 from partir.ir.core import Program, Region, Signature
 from partir.ir.types import tensor
 from partir.mesh import Mesh
-from partir.rules.nest import nest_of
+from partir.rules.nest import Nest, nest_of
 from partir.spmd.preparations.product_order import product_order
 from partir.spmd.preparations.sum_order import sum_order
 from partir.spmd.preparations.waits import first_reached
 from partir.spmd.program import Block, Compute, SpmdOp, SpmdProgram
+from partir.spmd.rewrites.sweep import computing
 from tests.programs import program_of
 
 WEIGHT, ROWS, NUMBER = tensor((4, 4), "f32"), tensor((64, 4), "f32"), tensor((), "f32")
@@ -83,3 +84,16 @@ def test_a_value_reaches_the_first_that_needs_it() -> None:
     reads = [op.operands for op in ops]
     found = first_reached(ops, reads, {2, 4})
     assert found == {0: 2, 1: 2, 3: 2, 5: 4}
+
+
+def test_ops_are_asked_for_what_they_share() -> None:
+    asked = []
+
+    def is_product(nest: Nest) -> bool:
+        asked.append(nest)
+        return nest is PRODUCT
+
+    found = computing(chain(8).body.ops, is_product)
+    assert list(found) == [0, 2, 4, 6, 8, 10, 12, 14]
+    assert {op.nest for op in found.values()} == {PRODUCT}
+    assert sorted(map(id, asked)) == sorted([id(PRODUCT), id(SUM)])

@@ -10,9 +10,8 @@ them is needed. How much waits, or comes early, is limited.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from heapq import heappop, heappush
-from itertools import groupby
 from weakref import WeakKeyDictionary
 
 from partir.ir.types import TensorType
@@ -37,16 +36,8 @@ _SHARE = 16  # of what is in memory: this part of it is sent together
 Key = tuple[object, ...]
 
 
-def runs_of(ops: Iterable[SpmdOp]) -> Iterator[list[SpmdOp]]:
-    """Ops in their order, those that are done as one in one list."""
-    for joint, group in groupby(ops, _joint):
-        if joint < 0:
-            yield from ([op] for op in group)
-        else:
-            yield list(group)
-
-
-def _joint(op: SpmdOp) -> int:
+def joint_of(op: SpmdOp) -> int:
+    """The number that ops have in common that are done as one; none if negative."""
     return op.joint if type(op) is Collective else -1
 
 

@@ -13,23 +13,22 @@ barriers that the author wrote are left out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeGuard
+from collections.abc import Iterator, Sequence
 
 from partir.rules.identities import WAITING, cites
+from partir.rules.nest import Nest
 from partir.spmd.preparations.turned_products import puts_in_order
 from partir.spmd.preparations.weight_sizes import gathers_most
 from partir.spmd.program import Compute, Control, SpmdOp, SpmdProgram
-from partir.spmd.rewrites.sweep import Sweep, reading
+from partir.spmd.rewrites.sweep import Sweep, computing, reading
 
 
 def has_late_operands(program: SpmdProgram) -> bool:
     """Whether anything is to be put in order late."""
-    made = {value for op in program.body.ops for value in op.results}
-    found = any(
-        _is_ordered(op) and not made.isdisjoint(op.operands) for op in program.body.ops
-    )
-    return found and not gathers_most(program)
+    found = computing(program.body.ops, _is_ordered)
+    read = {value for op in found.values() for value in op.operands}
+    arguments = set(program.body.arguments)
+    return not read <= arguments and not gathers_most(program)
 
 
 @cites(WAITING)
@@ -57,27 +56,31 @@ class _Late:
 
     def __init__(self, sweep: Sweep) -> None:
         self.sweep = sweep
-        self.here: set[int] = set()  # values made so far
+        self.arguments = set(sweep.block.arguments)
         self.lefts: dict[int, int] = {}  # operands as they are behind a barrier
         self.rights: dict[int, int] = {}
 
     def run(self, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
         made: list[SpmdOp] = []
-        for op in ops:
-            if _is_ordered(op):
-                if self._waits(*op.operands):
-                    made.append(self._barrier(op))
-                left, right = op.operands
-                first = self.lefts.get(left, self.rights.get(left, left))
-                op = op._replace(operands=(first, self.rights.get(right, right)))
-            elif self.rights:
-                op = reading(op, self.rights)
-            made.append(op)
-            self.here.update(op.results)
+        products, known = computing(ops, _is_ordered), self.rights.keys()
+        for place, op in enumerate(ops):
+            if place in products:
+                made += self._late(products[place])
+            elif type(op) is Compute and known.isdisjoint(op.operands):
+                made.append(op)
+            else:
+                made.append(reading(op, self.rights))
         return made if self.lefts else ops
 
+    def _late(self, op: Compute) -> Iterator[SpmdOp]:
+        if self._waits(*op.operands):
+            yield self._barrier(op)
+        left, right = op.operands
+        first = self.lefts.get(left, self.rights.get(left, left))
+        yield op._replace(operands=(first, self.rights.get(right, right)))
+
     def _waits(self, left: int, right: int) -> bool:
-        known = left in self.lefts or left == right or right not in self.here
+        known = left in self.lefts or left == right or right in self.arguments
         return not known and self.sweep.splats.keys().isdisjoint((left, right))
 
     def _barrier(self, op: Compute) -> Control:
@@ -89,9 +92,9 @@ class _Late:
         return Control(op.node, operands, results)
 
 
-def _is_ordered(op: SpmdOp) -> TypeGuard[Compute]:
+def _is_ordered(nest: Nest) -> bool:
     """Whether it is a product that puts an operand in order, of more than it makes."""
-    if type(op) is not Compute or not puts_in_order(op.nest):
+    if not puts_in_order(nest):
         return False
-    largest = max(type_.bytes for type_ in op.nest.operand_types)
-    return largest > op.nest.result_types[0].bytes
+    largest = max(type_.bytes for type_ in nest.operand_types)
+    return largest > nest.result_types[0].bytes

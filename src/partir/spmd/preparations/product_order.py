@@ -22,19 +22,20 @@ from partir.spmd.preparations.waits import (
     blocks_of,
     first_reached,
     is_loop,
-    is_product,
-    reads_by_op,
+    products_in,
 )
 from partir.spmd.preparations.weight_sizes import gathers_most
 from partir.spmd.program import (
     Block,
     Collective,
     Compute,
+    Control,
     SpmdOp,
     SpmdProgram,
     is_barrier,
     is_written,
 )
+from partir.spmd.rewrites.sweep import reads_by_op
 
 _LIGHT = (Role.CHEAP, Role.VIEW)
 
@@ -88,7 +89,7 @@ def product_order(
     }
 
 
-def _handed_on(program: SpmdProgram, ops: Sequence[SpmdOp]) -> dict[int, int]:
+def _handed_on(program: SpmdProgram, ops: Sequence[Control]) -> dict[int, int]:
     """What barriers of ours hand on, as it came."""
     same: dict[int, int] = {}
     for op in ops:
@@ -109,10 +110,11 @@ class _Order:
     ) -> None:
         self.summed, self.gathered = summed, gathered
         self.types, self.splats, self.ops = program.types, program.splats, block.ops
-        self.products = {n: op for n, op in enumerate(block.ops) if is_product(op)}
-        self.results = block.results
-        self.reads = reads_by_op(block.ops) if self.products else []
-        self.same = _handed_on(program, block.ops)
+        self.products, self.results = products_in(block.ops), block.results
+        self.others = [
+            (place, op) for place, op in enumerate(block.ops) if type(op) is Control
+        ]
+        self.same = _handed_on(program, [op for _, op in self.others])
         self.readers: defaultdict[int, list[SpmdOp]] = defaultdict(list)
         self.activations: set[int] = set()  # values made of products
         self.moved: set[int] = set()  # values that came from other devices
@@ -124,6 +126,7 @@ class _Order:
         """
         if not self.products:
             return
+        self.reads = reads_by_op(self.ops)
         self._look()
         takers = self._takers()
         places, waited = list(takers), defaultdict[int, list[Compute]](list)
@@ -167,8 +170,9 @@ class _Order:
         for value in read:
             if value in self.followed:
                 self.readers[value].append(op)
-        sole = type(op) is Compute and len(read) == len(op.results) == 1
-        if sole and role_of(op.nest) in _LIGHT:
+        if type(op) is not Compute or not len(read) == len(op.results) == 1:
+            return
+        if role_of(op.nest) in _LIGHT:
             self.followed.update(op.results)
 
     def _record(self, op: SpmdOp, read: Sequence[int]) -> None:
@@ -184,13 +188,14 @@ class _Order:
 
     def _takers(self) -> dict[int, int]:
         """Ops that take memory, by place, and which of their operands can wait."""
-        found: dict[int, int] = {}
-        for place, op in enumerate(self.ops):
-            takes = self._takes(op, place) if place in self.products else is_loop(op)
-            position = self._weight(op) if takes else None
-            if position is not None:
-                found[place] = position
-        return found
+        taking: dict[int, SpmdOp] = {
+            place: op for place, op in self.others if is_loop(op)
+        }
+        for place, op in self.products.items():
+            if self._takes(op, place):
+                taking[place] = op
+        weights = {place: self._weight(op) for place, op in sorted(taking.items())}
+        return {place: at for place, at in weights.items() if at is not None}
 
     def _weight(self, op: SpmdOp) -> int | None:
         """The smallest operand that is in memory, made of no product."""
@@ -204,9 +209,8 @@ class _Order:
         }
         return min(size, key=size.__getitem__, default=None)
 
-    def _takes(self, product: SpmdOp, place: int) -> bool:
+    def _takes(self, product: Compute, place: int) -> bool:
         """Whether a product is not sent and frees less than it makes."""
-        assert isinstance(product, Compute)
         return not self._is_sent(product) and self._frees_from(product) > place + 1
 
     def _frees_from(self, product: Compute) -> int:

@@ -17,34 +17,35 @@ from partir.rules.linear import linear
 from partir.rules.local import Emitter, Ssa, constant, spread
 from partir.rules.nest import Nest
 from partir.rules.traits import Role, role_of
-from partir.spmd.program import Compute, SpmdProgram
+from partir.spmd.preparations.waits import blocks_of
+from partir.spmd.program import SpmdProgram
+from partir.spmd.rewrites.sweep import computing
 
 
 def late_starts(program: SpmdProgram) -> set[int]:
     """First results of the ops whose first operand is made late."""
-    found: set[int] = set()
-    added: set[int] = set()
-    for op, _ in program.walk():
-        if isinstance(op, Compute):
-            added.update(_added(op))
-            if _starts_from_splat(
-                op.nest, [program.splats.get(v) for v in op.operands]
-            ):
-                found.add(op.results[0])
-    return found - added
+    blocks, splats = blocks_of(program, in_loops=True), program.splats
+    found = {
+        op.results[0]
+        for block in blocks
+        for op in computing(block.ops, _writes).values()
+        if op.operands[0] in splats and op.operands[-1] not in splats
+    }
+    if not found:
+        return found
+    added = [op for block in blocks for op in computing(block.ops, _adds).values()]
+    return found.difference(*(op.operands for op in added))
 
 
-def _starts_from_splat(nest: Nest, splats: Sequence[str | None]) -> bool:
-    """Whether an op writes its last operand, computed, into one number, repeated."""
-    writes = role_of(nest) == Role.UPDATE and bool(nest.operand_types[-1].shape)
-    return writes and splats[0] is not None and splats[-1] is None
+def _writes(nest: Nest) -> bool:
+    """Whether an op writes its last operand into its first."""
+    return role_of(nest) == Role.UPDATE and bool(nest.operand_types[-1].shape)
 
 
-def _added(op: Compute) -> tuple[int, ...]:
-    """The two values that an op adds, if that is what it does."""
-    two = len(op.operands) == 2
-    both = two and linear(op.nest.signature, frozenset({0, 1}))
-    return op.operands if both else ()
+def _adds(nest: Nest) -> bool:
+    """Whether an op adds two values."""
+    two = len(nest.operand_types) == 2
+    return two and linear(nest.signature, frozenset({0, 1}))
 
 
 @cites(WAITING)

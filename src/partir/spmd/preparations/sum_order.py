@@ -23,10 +23,9 @@ from partir.spmd.preparations.waits import (
     first_reached,
     is_loop,
     is_product,
-    reads_by_op,
 )
 from partir.spmd.program import Block, Compute, SpmdOp, SpmdProgram, is_barrier
-from partir.spmd.rewrites.sweep import reads_of
+from partir.spmd.rewrites.sweep import reads_by_op, reads_of
 
 _FUSED = (Role.CHEAP, Role.COSTLY, Role.VIEW)
 _MOST_SOURCES = 8  # what is made of more values is taken to be in memory itself

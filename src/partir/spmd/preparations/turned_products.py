@@ -18,7 +18,7 @@ from partir.rules.identities import TURNED, UNMERGED, cites
 from partir.rules.masks import has_garbage
 from partir.rules.nest import Nest, nest_of
 from partir.spmd.program import Compute, SpmdOp
-from partir.spmd.rewrites.sweep import Sweep
+from partir.spmd.rewrites.sweep import Sweep, computing
 
 _PRODUCT, _NUMBERS, _PRECISION = (
     "stablehlo.dot_general",
@@ -40,24 +40,23 @@ def turn_products(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
         ->
         %2 = dot_general %x %g over [0] [0]
     """
-    places: dict[int, int] = {}
-    made: list[SpmdOp | None] = list(ops)
-    for place, op in enumerate(ops):
-        if type(op) is not Compute:
+    products = computing(ops, rows_summed)
+    readers = computing(ops, _transposes) if products else {}
+    places = {op.results[0]: place for place, op in products.items()}
+    made: dict[int, Compute | None] = {}
+    for place, op in readers.items():
+        before = places.get(op.operands[0])
+        if before is None or sweep.reads[op.operands[0]] != 1:
             continue
-        if rows_summed(op.nest) and sweep.reads[op.results[0]] == 1:
-            places[op.results[0]] = place
-        elif op.operands and op.operands[0] in places:
-            before = places[op.operands[0]]
-            product = ops[before]
-            assert type(product) is Compute
-            if _turns(product.nest, op.nest):
-                nest = _turned(product.nest, op.nest)
-                operands = product.operands[::-1]
-                made[before] = Compute(product.node, nest, operands, op.results)
-                made[place] = None
-    found = [op for op in made if op is not None]
-    return found if len(found) < len(ops) else ops
+        product = products[before]
+        if _turns(product.nest, op.nest):
+            nest, operands = _turned(product.nest, op.nest), product.operands[::-1]
+            made[before] = Compute(product.node, nest, operands, op.results)
+            made[place] = None
+    if not made:
+        return ops
+    found = [made.get(place, op) for place, op in enumerate(ops)]
+    return [op for op in found if op is not None]
 
 
 def rows_summed(nest: Nest) -> int:
@@ -80,10 +79,12 @@ def _rows_summed(nest: Nest) -> int:
     return len(contracted) if first and not dim_pairs(numbers, "batching") else 0
 
 
+def _transposes(nest: Nest) -> bool:
+    return nest.signature.kind == "stablehlo.transpose"
+
+
 def _turns(product: Nest, reader: Nest) -> bool:
     """Whether the reader puts the right operand's dimensions before the left's."""
-    if reader.signature.kind != "stablehlo.transpose":
-        return False
     rank = len(product.result_types[0].shape)
     left = len(product.operand_types[0].shape) - rows_summed(product)
     order = (*range(left, rank), *range(left))
@@ -109,11 +110,15 @@ def halve_rows(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
         ->
         %2 = reshape %x ; %3 = reshape %g ; %1 = dot_general %2 %3 over [0, 1] [0, 1]
     """
+    products = computing(ops, is_halved)
+    if not products:
+        return ops
     made: list[SpmdOp] = []
     halves: dict[int, int] = {}
-    for op in ops:
-        if type(op) is not Compute or not is_halved(op.nest):
-            made.append(op)
+    for place, one in enumerate(ops):
+        op = products.get(place)
+        if op is None:
+            made.append(one)
             continue
         for value in op.operands:
             if value not in halves:
@@ -124,7 +129,7 @@ def halve_rows(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
         attrs = {**op.nest.attrs, _NUMBERS: _HALVES}
         signature = Signature.of(_PRODUCT, attrs, types, op.nest.result_types)
         made.append(op._replace(nest=nest_of(signature), operands=operands))
-    return made if len(made) > len(ops) else ops
+    return made
 
 
 def puts_in_order(nest: Nest) -> bool:

@@ -6,9 +6,10 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
+from partir.rules.nest import Nest
 from partir.rules.traits import Role, role_of
 from partir.spmd.program import Block, Compute, Control, SpmdOp, SpmdProgram
-from partir.spmd.rewrites.sweep import reads_of
+from partir.spmd.rewrites.sweep import computing
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +22,21 @@ class Wait:
 
 def is_product(op: SpmdOp) -> TypeGuard[Compute]:
     """Whether it makes one value of several that are in memory."""
-    if type(op) is not Compute or len(op.operands) < 2 or len(op.results) != 1:
-        return False
-    return role_of(op.nest) is Role.OPAQUE
+    return type(op) is Compute and _is_of_two(op) and _is_opaque(op.nest)
+
+
+def products_in(ops: Sequence[SpmdOp]) -> dict[int, Compute]:
+    """Those among these ops, by place."""
+    found = computing(ops, _is_opaque)
+    return {place: op for place, op in found.items() if _is_of_two(op)}
+
+
+def _is_of_two(op: Compute) -> bool:
+    return len(op.operands) > 1 and len(op.results) == 1
+
+
+def _is_opaque(nest: Nest) -> bool:
+    return role_of(nest) is Role.OPAQUE
 
 
 def is_loop(op: SpmdOp) -> bool:
@@ -34,14 +47,10 @@ def is_loop(op: SpmdOp) -> bool:
 def blocks_of(program: SpmdProgram, in_loops: bool) -> list[Block]:
     """The program's body, and the blocks of loops and branches if asked for."""
     blocks = [program.body]
-    for op, _ in program.walk():
-        blocks += op.blocks if isinstance(op, Control) and in_loops else ()
+    if in_loops and program.program.nested:
+        for op, _ in program.walk():
+            blocks += op.blocks if isinstance(op, Control) else ()
     return blocks
-
-
-def reads_by_op(ops: Sequence[SpmdOp]) -> list[tuple[int, ...]]:
-    """Values that each op reads, those read inside its blocks included."""
-    return [tuple(reads_of(op)) if type(op) is Control else op.operands for op in ops]
 
 
 def first_reached(

@@ -22,6 +22,9 @@ from partir.rules.nest import Nest
 from partir.rules.registry import form_hook
 from partir.spmd.stablehlo.opaque_functions import MakeText, OpaqueFunctions
 
+Template = tuple[str, str]
+"""What stands before the names of an op's operands, and what stands behind."""
+
 
 class TextEmitter:
     """Collects lines; an `Emitter` for local forms. Subclasses define loop indices."""
@@ -35,9 +38,9 @@ class TextEmitter:
         self._locations: dict[Location, str] = {}
         # By id, quicker than by hash; what it is of is kept, so that the id stays its.
         self._places: dict[int, tuple[Location, str]] = {}
-        self._templates: dict[int, tuple[Nest, str | None]] = {}
+        self._templates: dict[Nest, Template | None] = {}
         # Constants of one number, by their nests.
-        self._numbers: dict[int, tuple[TensorType, str]] = {}
+        self._numbers: dict[Nest, tuple[TensorType, str]] = {}
         # Those that are written already, in the block that is being written.
         self._written: dict[tuple[TensorType, str], Ssa] = {}
         self.place = ""
@@ -139,14 +142,15 @@ class TextEmitter:
         return form(nest, self, operands)
 
     def line(
-        self, nest: Nest, template: str, operands: Sequence[Ssa]
+        self, nest: Nest, template: Template, operands: Sequence[Ssa]
     ) -> tuple[Ssa, ...]:
         """An op that has no special form."""
-        if not operands and id(nest) in self._numbers:
-            return self._repeated(*self._numbers[id(nest)])
+        if nest in self._numbers:
+            return self._repeated(*self._numbers[nest])
         names = ", ".join([operand.name for operand in operands])
         made, left = self.results(nest.result_types)
-        self.lines.append(f"{left}{template % names}{self.place}")
+        head, tail = template
+        self.lines.append(f"{left}{head}{names}{tail}{self.place}")
         return made
 
     def _repeated(self, type_: TensorType, literal: str) -> tuple[Ssa, ...]:
@@ -156,11 +160,13 @@ class TextEmitter:
             made = self._written[type_, literal] = constant(self, type_, literal)
         return (made,)
 
-    def template(self, nest: Nest) -> str | None:
+    def template(self, nest: Nest) -> Template | None:
         """The op's line but for names, where it has no special form."""
-        known = self._templates.get(id(nest))
-        if known is not None:
-            return known[1]
+        if nest not in self._templates:
+            self._templates[nest] = self._template(nest)
+        return self._templates[nest]
+
+    def _template(self, nest: Nest) -> Template | None:
         signature = nest.signature
         own = signature.kind.startswith("partir.")  # no op but of ours
         own = own or FORMED in signature.attrs
@@ -169,18 +175,15 @@ class TextEmitter:
         special = special or takes_a_range(nest) or takes_one_window(nest)
         special = special or bool(nest.joins)
         special = special or runs_once(signature)
-        template = None
         literal = literal_of(signature)
         if literal and not nest.result_types[0].shape:
-            self._numbers[id(nest)] = nest.result_types[0], literal
-            template = ""  # none of its own
-        elif not special and not any(loop.factor.once for loop in nest.loops):
-            tail = op_tail(nest.operand_types, nest.result_types, nest.attrs)
-            body = self._regions(nest.attrs, signature.lambdas)
-            text = f"{body}{tail}".replace("%", "%%")
-            template = f'"{signature.kind}"(%s){text}'
-        self._templates[id(nest)] = nest, template
-        return template
+            self._numbers[nest] = nest.result_types[0], literal
+            return "", ""  # none of its own
+        if special or any(loop.factor.once for loop in nest.loops):
+            return None
+        tail = op_tail(nest.operand_types, nest.result_types, nest.attrs)
+        body = self._regions(nest.attrs, signature.lambdas)
+        return f'"{signature.kind}"(', f"){body}{tail}"
 
     def region(
         self, arguments: Sequence[Ssa], body: Callable[[], Sequence[Ssa]]

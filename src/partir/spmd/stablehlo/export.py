@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import groupby
 
 import numpy as np
 
@@ -34,7 +35,7 @@ from partir.rules.slices import window_of_whole
 from partir.spmd.export_policy import PLAIN, ExportPolicy
 from partir.spmd.lowering.padding import cut_tiles, pad_tiles
 from partir.spmd.preparations.flat_weights import flat_product, multiply_flat
-from partir.spmd.preparations.joint_moves import runs_of
+from partir.spmd.preparations.joint_moves import joint_of
 from partir.spmd.preparations.prepare import prepared
 from partir.spmd.preparations.product_order import waits_of
 from partir.spmd.preparations.start_late import late_starts, start_late
@@ -57,7 +58,7 @@ from partir.spmd.stablehlo.device_groups import (
     permutation,
     replica_groups,
 )
-from partir.spmd.stablehlo.emit import TextEmitter
+from partir.spmd.stablehlo.emit import Template, TextEmitter
 from partir.spmd.stablehlo.opaque_functions import MakeText
 from partir.spmd.stablehlo.outer_tiles import is_inner, joined, parted
 from partir.spmd.stablehlo.windows import exchange
@@ -102,6 +103,8 @@ class _Exporter(TextEmitter):
         self._prologue: list[str] = []
         self._waits = waits_of(program, policy)
         self._late = late_starts(program) if policy.starts_late else set()
+        self._special = self._waits.keys() | self._late
+        self._lines: dict[Nest, tuple[Template, TensorType] | None] = {}
         self._kept = kept_arguments(program) if policy.keeps_arguments else {}
         self._loops = 0  # that what is being written stands in
 
@@ -120,19 +123,45 @@ class _Exporter(TextEmitter):
     # Ops
 
     def block_ops(self, block: Block) -> None:
-        for run in runs_of(block.ops):
-            op = run[0]
-            if len(run) > 1:
+        for joint, run in groupby(block.ops, joint_of):
+            if joint >= 0:
                 self.together([one for one in run if isinstance(one, Collective)])
-            elif isinstance(op, Compute):
-                self.compute(op)
-            elif isinstance(op, Collective):
-                self.collective(op)
-            else:
-                self.control(op)
+                continue
+            for op in run:
+                if type(op) is Compute:
+                    self.compute(op)
+                elif type(op) is Collective:
+                    self.collective(op)
+                else:
+                    assert isinstance(op, Control)
+                    self.control(op)
 
     def compute(self, op: Compute) -> None:
         self.at(self.program.program.ops[op.node].location)
+        nest, waited = op.nest, self._waited
+        if nest not in self._lines:
+            self._lines[nest] = self._line_of(nest)
+        line = self._lines[nest]
+        behind = bool(waited) and not waited.keys().isdisjoint(op.operands)
+        if line is None or behind or op.results[0] in self._special:
+            self._formed(op)
+        else:  # most ops
+            (head, tail), type_ = line
+            env, name = self.env, self.fresh()
+            names = ", ".join([env[value].name for value in op.operands])
+            self.lines.append(f"{name} = {head}{names}{tail}{self.place}")
+            env[op.results[0]] = Ssa(name, type_)
+
+    def _line_of(self, nest: Nest) -> tuple[Template, TensorType] | None:
+        """How an op is written that is one line with one result; None for others."""
+        if self.policy.flattens_weights and flat_product(nest) is not None:
+            return None
+        template = self.template(nest)
+        plain = template is not None and any(template) and len(nest.result_types) == 1
+        return (template, nest.result_types[0]) if template and plain else None
+
+    def _formed(self, op: Compute) -> None:
+        """An op that waits, or has a form of its own, or several results."""
         operands = self._waiting(op, self._operands(op))
         if op.results and op.results[0] in self._late:
             operands = start_late(self, operands, self._splats(op)[0])
