@@ -186,24 +186,38 @@ def cases(model: Any, device: Any, idle: bool = True) -> Iterator[tuple[str, Any
             yield name, suite.partitioned(model, schedule, axes, device=device)
 
 
-def time_model(
-    model: Any, device: Any, rounds: int, clock: Any, idle: bool = True
+Listed = list[tuple[str, Any, Any]]
+"""Schedules by name, the partitioned steps, and these compiled."""
+
+
+def time_model(model: Any, device: Any, rounds: int, clock: Any) -> list[Timed]:
+    """All schedules of a model, compiled and timed."""
+    listed = compiled_cases(model, device)
+    return time_cases(model.name, listed, device, rounds, clock)
+
+
+def compiled_cases(model: Any, device: Any, idle: bool = True) -> Listed:
+    """The model under each schedule on each mesh, ready to run."""
+    return [(name, done, done.compile()) for name, done in cases(model, device, idle)]
+
+
+def time_cases(
+    model: str, listed: Listed, device: Any, rounds: int, clock: Any
 ) -> list[Timed]:
     """All schedules in turn, several times over, so that all see the same noise."""
-    listed = [(name, done, done.compile()) for name, done in cases(model, device, idle)]
-    print(f"timing {model.name}: {len(listed)} schedules", file=sys.stderr, flush=True)
+    print(f"timing {model}: {len(listed)} schedules", file=sys.stderr, flush=True)
     times: list[list[float]] = [[] for _ in listed]
     for _ in range(rounds):
         for number, (_, done, compiled) in enumerate(listed):
             times[number] += time_steps(done, compiled, clock)
     return [
         Timed(
-            model=model.name,
+            model=model,
             schedule=name,
             mesh=str(done.mesh),
             seconds=min(found),
             noise=abs(min(found[::2]) / min(found[1::2]) - 1),
-            predicted=done.estimate.seconds,
+            predicted=done.estimate_on(device).seconds,
         )
         for (name, done, _), found in zip(listed, times, strict=True)
     ]
@@ -344,7 +358,8 @@ def main(argv: list[str] | None = None) -> int:
         ]
         found |= {"spec": asdict(spec), "times": [asdict(row) for row in rows]}
         texts.append(show_times(rows))
-    print(json.dumps(found, indent=1) if options.json else "\n\n".join(texts))
+    in_json = json.dumps(found, indent=1, default=sorted) if options.json else ""
+    print(in_json or "\n\n".join(texts))
     return 0
 
 

@@ -13,7 +13,7 @@ from partir.spmd.preparations.joint_moves import joins_moves
 from partir.spmd.preparations.prepare import has_ties, prepared
 from partir.spmd.preparations.product_order import waits_of
 from partir.spmd.preparations.weight_sizes import gathers_most
-from partir.spmd.program import SpmdProgram, has_barriers
+from partir.spmd.program import Collective, SpmdProgram, has_barriers
 
 CompilerOption: TypeAlias = bool | int | float | str
 CompilerOptions: TypeAlias = Mapping[str, CompilerOption]
@@ -79,4 +79,13 @@ def _holds(program: SpmdProgram, policy: ExportPolicy) -> bool:
     if waits_of(program, policy):
         return True
     joint = policy.moves_together and joins_moves(program)
-    return joint or has_barriers(program, written=False)
+    cut = policy.outer_tiles and _exchanges(program)
+    return joint or cut or has_barriers(program, written=False)
+
+
+def _exchanges(program: SpmdProgram) -> bool:
+    """Whether devices exchange tiles, which are cut from places behind a barrier."""
+    return any(
+        isinstance(op, Collective) and op.kind == "all_to_all"
+        for op, _ in program.walk()
+    )

@@ -31,13 +31,28 @@ def unbundled(emitter: Emitter, made: Ssa, values: list[Ssa]) -> list[Ssa]:
     layers that have it, but one that reads from a known place is another for each.
     """
     dim = len(made.type.shape) - 1
-    sizes = [value.type.shape[dim] for value in values]
+    return _cut(emitter, made, dim, [value.type.shape[dim] for value in values])
+
+
+@cites(TOGETHER, WAITING)
+def in_pieces(emitter: Emitter, value: Ssa, count: int) -> Ssa:
+    """A value cut along its outermost dimension and put together again.
+
+    XLA on CPUs cuts what devices exchange, each piece by a kernel of its own. It finds
+    that these are cut already, by one kernel for all of them.
+    """
+    pieces = _cut(emitter, value, 0, [value.type.shape[0] // count] * count)
+    return concatenated(emitter, pieces, 0)
+
+
+def _cut(emitter: Emitter, value: Ssa, dim: int, sizes: list[int]) -> list[Ssa]:
+    """Pieces that follow each other along a dimension, from hidden places."""
     type_ = place_type(sum(sizes))
     places = accumulate(sizes[:-1], initial=0)
     starts = [constant(emitter, type_, str(place)) for place in places]
     hidden = emitter.op("stablehlo.optimization_barrier", starts, [type_] * len(starts))
     return [
-        cut_at(emitter, made, dim, start, size)
+        cut_at(emitter, value, dim, start, size)
         for start, size in zip(hidden, sizes, strict=True)
     ]
 

@@ -51,7 +51,14 @@ from partir.spmd.program import (
     SpmdProgram,
     is_barrier,
 )
-from partir.spmd.stablehlo.bundles import bundled, flat, moved_shape, unbundled, unflat
+from partir.spmd.stablehlo.bundles import (
+    bundled,
+    flat,
+    in_pieces,
+    moved_shape,
+    unbundled,
+    unflat,
+)
 from partir.spmd.stablehlo.device_groups import (
     alias_of,
     numbers_text,
@@ -419,7 +426,7 @@ class _Exporter(TextEmitter):
     def _sent_apart(self, op: Collective, operand: Ssa) -> Ssa:
         """Tiles sent one behind the other, and put in order where they arrive."""
         count = math.prod(self._parts(op))
-        tiles = parted(self, operand, op.to_dim, count)
+        tiles = in_pieces(self, parted(self, operand, op.to_dim, count), count)
         made = self._sent(op, tiles, tiles.type, 0, 0)
         return joined(self, made, op.dim, count)
 
