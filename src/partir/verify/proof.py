@@ -29,6 +29,7 @@ from partir.verify.classes.classes import Classes
 from partir.verify.classes.terms import ClassTerm
 from partir.verify.devices.bundles import unbundled
 from partir.verify.devices.held import given_in_tiles, in_tiles
+from partir.verify.devices.pieces import put_together
 from partir.verify.elements.written_out import ProgramTilings, written_out
 from partir.verify.failures.blame import (
     blamed,
@@ -166,7 +167,8 @@ def _held_against(
     begin: float,
 ) -> Proof:
     source, wanted, (in_tilings, out_tilings) = held.program, held.machine, tilings
-    sizes, local = tuple(mesh.axes.values()), unbundled(local, source)
+    sizes = tuple(mesh.axes.values())
+    local = put_together(unbundled(local, source))
     machine = Machine(held.classes, local, mesh.names, sizes, loops=wanted.loops)
     _check_counts(source, local)
     for value, number, tiling in zip(

@@ -27,7 +27,7 @@ _ALONG = {
     "stablehlo.reduce_scatter": "scatter_dimension",
 }
 _BARRIER = "stablehlo.optimization_barrier"
-_JOIN = "stablehlo.concatenate"
+JOIN = "stablehlo.concatenate"
 _MANUAL = "sdy.manual_computation"
 
 
@@ -63,15 +63,15 @@ def unbundled(program: Program, source: Program) -> Program:
             dead.add(bundle.collective)
             if joined not in returned and len(uses[joined]) == 1:
                 dead.add(bundle.joined)
-    ops = [_without(op, dead) if op.regions else op for op in ops]
-    return replace(program, ops=tuple(ops), body=_stripped(program.body, dead))
+    ops = [without(op, dead) if op.regions else op for op in ops]
+    return replace(program, ops=tuple(ops), body=stripped(program.body, dead))
 
 
 def _uses(program: Program) -> dict[int, list[int]]:
     """Ops that read what collectives make of values side by side, and these values."""
     found: dict[int, list[int]] = {}
     signatures = {op.signature for op in program.ops}
-    joins = {one for one in signatures if one.kind == _JOIN}
+    joins = {one for one in signatures if one.kind == JOIN}
     moves = {s for s in signatures if s.kind in _ALONG and len(s.operands) == 1}
     if not joins or not moves:
         return found
@@ -126,13 +126,13 @@ def _bundle(
         user: value_at[place]
         for user in program.once(_uses)[op.results[0]]
         if user in here
-        and (place := _cut(program, program.ops[user], dim)) in value_at
-        and not (hidden and not _is_hidden(program, program.ops[user], dim))
+        and (place := cut_place(program, program.ops[user], dim)) in value_at
+        and not (hidden and not is_hidden(program, program.ops[user], dim))
     }
     return Bundle(maker, number, cuts) if cuts else None
 
 
-def _cut(program: Program, op: Op, dim: int) -> tuple[int, int] | None:
+def cut_place(program: Program, op: Op, dim: int) -> tuple[int, int] | None:
     """Where a slice of all other dimensions begins and ends, if that is known."""
     window = _window(program, op)
     if window is None:
@@ -144,7 +144,7 @@ def _cut(program: Program, op: Op, dim: int) -> tuple[int, int] | None:
     return window[dim]
 
 
-def _is_hidden(program: Program, op: Op, dim: int) -> bool:
+def is_hidden(program: Program, op: Op, dim: int) -> bool:
     """Whether a barrier stands before the place where a slice begins."""
     if op.kind != "stablehlo.dynamic_slice":
         return False
@@ -178,10 +178,12 @@ def _number(program: Program, value: int) -> int | None:
     return None if literal is None else int(literal)
 
 
-def _without(op: Op, dead: set[int]) -> Op:
-    return op._replace(regions=tuple(_stripped(r, dead) for r in op.regions))
+def without(op: Op, dead: set[int]) -> Op:
+    """An op without ops that nobody reads, by number, in its regions."""
+    return op._replace(regions=tuple(stripped(r, dead) for r in op.regions))
 
 
-def _stripped(region: Region, dead: set[int]) -> Region:
+def stripped(region: Region, dead: set[int]) -> Region:
+    """A region without these."""
     ops = tuple(number for number in region.ops if number not in dead)
     return Region(region.arguments, ops, region.results)
