@@ -21,6 +21,19 @@ def alias_of(kind: str, *groups: Sequence[str]) -> str:
     return f"#{kind}_{'--'.join('-'.join(axes) for axes in groups)}"
 
 
+def groups_by_axes(mesh: Mesh, axes: Sequence[str]) -> str:
+    """Groups of devices that differ only in these axes, without any numbers."""
+    sizes = ", ".join(
+        f'#stablehlo.mesh_axis<name = "{name}", size = {size}>'
+        for name, size in mesh.axes.items()
+    )
+    refs = ", ".join(f'#stablehlo.axis_ref<name = "{name}">' for name in axes)
+    return (
+        "#stablehlo.replica_group_mesh_axes<mesh = "
+        f"#stablehlo.mesh<axes = [{sizes}]>, axes = [{refs}]>"
+    )
+
+
 def numbers_text(values: np.ndarray) -> str:
     """As MLIR writes them, in hexadecimal digits if there are several."""
     shape = "x".join(map(str, values.shape))

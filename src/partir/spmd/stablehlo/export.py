@@ -61,6 +61,7 @@ from partir.spmd.stablehlo.bundles import (
 )
 from partir.spmd.stablehlo.device_groups import (
     alias_of,
+    groups_by_axes,
     numbers_text,
     permutation,
     replica_groups,
@@ -486,15 +487,7 @@ class _Exporter(TextEmitter):
         """Replica groups spelled by mesh axes."""
         alias = alias_of("axes", axes)
         if alias not in self.aliases:
-            mesh = ", ".join(
-                f'#stablehlo.mesh_axis<name = "{name}", size = {size}>'
-                for name, size in self.mesh.axes.items()
-            )
-            refs = ", ".join(f'#stablehlo.axis_ref<name = "{name}">' for name in axes)
-            self.aliases[alias] = (
-                "#stablehlo.replica_group_mesh_axes<mesh = "
-                f"#stablehlo.mesh<axes = [{mesh}]>, axes = [{refs}]>"
-            )
+            self.aliases[alias] = groups_by_axes(self.mesh, axes)
         return alias
 
     def _dense(self, alias: str, make: Callable[[], np.ndarray]) -> str:
