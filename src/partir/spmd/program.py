@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple, TypeGuard
 
 from partir.ir.core import Program
@@ -112,8 +113,12 @@ def is_written(program: SpmdProgram, barrier: Control) -> bool:
 
 def has_barriers(program: SpmdProgram, written: bool) -> bool:
     """Whether there are barriers that the model's author has written, or others."""
-    ops = (op for op, _ in program.walk())
-    return any(is_barrier(op) and is_written(program, op) is written for op in ops)
+    return any(
+        is_barrier(op) and is_written(program, op) is written
+        for block in program.blocks
+        for op in block.ops
+        if type(op) is Control
+    )
 
 
 def node_of(op: SpmdOp) -> int | None:
@@ -167,14 +172,26 @@ class SpmdProgram:
         self, block: Block | None = None, trips: int = 1
     ) -> Iterator[tuple[SpmdOp, int]]:
         """Every op with how often it runs; loops of unknown length count once."""
-        if block is None and not self.program.nested:
-            yield from [(op, trips) for op in self.body.ops]
-            return
         for op in (block or self.body).ops:
             yield op, trips
             if isinstance(op, Control):
                 for inner in op.blocks:
                     yield from self.walk(inner, trips * (op.trips or 1))
+
+    @cached_property
+    def blocks(self) -> tuple[Block, ...]:
+        """The body, and the blocks of loops and branches, outer ones first."""
+        inner: tuple[Block, ...] = ()
+        if self.program.nested:
+            controls = [op for op, _ in self.walk() if isinstance(op, Control)]
+            inner = tuple(block for op in controls for block in op.blocks)
+        return self.body, *inner
+
+    @property
+    def moves(self) -> list[Collective]:
+        """Its collectives and slices, those in loops and branches behind the others."""
+        ops = chain.from_iterable([block.ops for block in self.blocks])
+        return [op for op in ops if type(op) is Collective]
 
     @cached_property
     def collectives(self) -> dict[str, int]:

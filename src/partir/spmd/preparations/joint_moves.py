@@ -59,11 +59,7 @@ def move_together(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
 
 def joins_moves(program: SpmdProgram) -> bool:
     """Whether any collectives of a program are done as one."""
-    keys = [
-        _key(program.types, op)
-        for op, _ in program.walk()
-        if isinstance(op, Collective)
-    ]
+    keys = [_key(program.types, op) for op in program.moves]
     some = [key for key in keys if key is not None]
     return len(set(some)) < len(some)
 

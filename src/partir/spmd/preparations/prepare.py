@@ -36,7 +36,7 @@ from partir.spmd.rewrites.tie_gathers import (
 
 def has_ties(program: SpmdProgram) -> bool:
     """Whether a gather waits for what it is needed with."""
-    return any(isinstance(op, Collective) and op.after >= 0 for op, _ in program.walk())
+    return any(op.after >= 0 for op in program.moves)
 
 
 @cites(WAITING)

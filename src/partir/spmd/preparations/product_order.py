@@ -19,7 +19,6 @@ from partir.spmd.export_policy import ExportPolicy
 from partir.spmd.preparations.sum_order import sum_order
 from partir.spmd.preparations.waits import (
     Wait,
-    blocks_of,
     first_reached,
     is_loop,
     products_in,
@@ -84,7 +83,7 @@ def product_order(
     """
     return {
         value: wait
-        for block in blocks_of(program, in_loops)
+        for block in program.blocks[: None if in_loops else 1]
         for value, wait in _Order(program, block, summed, gathered).run()
     }
 

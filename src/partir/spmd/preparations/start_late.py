@@ -17,14 +17,13 @@ from partir.rules.linear import linear
 from partir.rules.local import Emitter, Ssa, constant, spread
 from partir.rules.nest import Nest
 from partir.rules.traits import Role, role_of
-from partir.spmd.preparations.waits import blocks_of
 from partir.spmd.program import SpmdProgram
 from partir.spmd.rewrites.sweep import computing
 
 
 def late_starts(program: SpmdProgram) -> set[int]:
     """First results of the ops whose first operand is made late."""
-    blocks, splats = blocks_of(program, in_loops=True), program.splats
+    blocks, splats = program.blocks, program.splats
     found = {
         op.results[0]
         for block in blocks

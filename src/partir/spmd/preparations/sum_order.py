@@ -19,7 +19,6 @@ from partir.rules.identities import WAITING, cites
 from partir.rules.traits import Role, role_of
 from partir.spmd.preparations.waits import (
     Wait,
-    blocks_of,
     first_reached,
     is_loop,
     is_product,
@@ -42,7 +41,7 @@ def sum_order(program: SpmdProgram, in_loops: bool = True) -> dict[int, Wait]:
     """
     return {
         value: wait
-        for block in blocks_of(program, in_loops)
+        for block in program.blocks[: None if in_loops else 1]
         for value, wait in _Order(program, block).run()
     }
 

@@ -8,7 +8,7 @@ from typing import TypeGuard
 
 from partir.rules.nest import Nest
 from partir.rules.traits import Role, role_of
-from partir.spmd.program import Block, Compute, Control, SpmdOp, SpmdProgram
+from partir.spmd.program import Compute, Control, SpmdOp
 from partir.spmd.rewrites.sweep import computing
 
 
@@ -22,12 +22,12 @@ class Wait:
 
 def is_product(op: SpmdOp) -> TypeGuard[Compute]:
     """Whether it makes one value of several that are in memory."""
-    return type(op) is Compute and _is_of_two(op) and _is_opaque(op.nest)
+    return type(op) is Compute and _is_of_two(op) and is_opaque(op.nest)
 
 
 def products_in(ops: Sequence[SpmdOp]) -> dict[int, Compute]:
     """Those among these ops, by place."""
-    found = computing(ops, _is_opaque)
+    found = computing(ops, is_opaque)
     return {place: op for place, op in found.items() if _is_of_two(op)}
 
 
@@ -35,22 +35,14 @@ def _is_of_two(op: Compute) -> bool:
     return len(op.operands) > 1 and len(op.results) == 1
 
 
-def _is_opaque(nest: Nest) -> bool:
+def is_opaque(nest: Nest) -> bool:
+    """Whether it reads and writes memory: nothing is computed with it on the side."""
     return role_of(nest) is Role.OPAQUE
 
 
 def is_loop(op: SpmdOp) -> bool:
     """Whether it has blocks that run more often than once."""
     return isinstance(op, Control) and bool(op.blocks) and op.trips != 1
-
-
-def blocks_of(program: SpmdProgram, in_loops: bool) -> list[Block]:
-    """The program's body, and the blocks of loops and branches if asked for."""
-    blocks = [program.body]
-    if in_loops and program.program.nested:
-        for op, _ in program.walk():
-            blocks += op.blocks if isinstance(op, Control) else ()
-    return blocks
 
 
 def first_reached(

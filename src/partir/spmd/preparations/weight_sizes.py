@@ -9,8 +9,9 @@ tenth longer, and less is saved.
 
 from __future__ import annotations
 
-from partir.rules.traits import Role, role_of
-from partir.spmd.program import Collective, Compute, SpmdProgram
+from partir.spmd.preparations.waits import is_opaque
+from partir.spmd.program import SpmdProgram
+from partir.spmd.rewrites.sweep import computing
 
 
 def gathers_most(program: SpmdProgram) -> bool:
@@ -19,11 +20,8 @@ def gathers_most(program: SpmdProgram) -> bool:
     A weight is gathered twice, and its gradient is a product: if activations take no
     room at all, gathers make twice as much.
     """
-    gathered = sum(
-        program.types[op.result].bytes
-        for op, _ in program.walk()
-        if isinstance(op, Collective) and op.after >= 0
-    )
+    tied = [op.result for op in program.moves if op.after >= 0]
+    gathered = sum(program.types[value].bytes for value in tied)
     return gathered > 0 and gathered > _made_by_products(program)
 
 
@@ -31,7 +29,7 @@ def _made_by_products(program: SpmdProgram) -> int:
     """Bytes of all that no kernel makes on the side."""
     return sum(
         program.types[value].bytes
-        for op, _ in program.walk()
-        if isinstance(op, Compute) and role_of(op.nest) is Role.OPAQUE
+        for block in program.blocks
+        for op in computing(block.ops, is_opaque).values()
         for value in op.results
     )

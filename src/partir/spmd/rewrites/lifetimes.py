@@ -7,8 +7,8 @@ from itertools import groupby
 
 import numpy as np
 
-from partir.spmd.program import Control, FoldedRepeats, SpmdOp
-from partir.spmd.rewrites.sweep import Sweep, reads_of
+from partir.spmd.program import FoldedRepeats, SpmdOp
+from partir.spmd.rewrites.sweep import Sweep, reads_by_op
 
 
 class Lifetimes:
@@ -16,25 +16,23 @@ class Lifetimes:
 
     def __init__(self, sweep: Sweep, ops: Sequence[SpmdOp]) -> None:
         """Of a block as it is."""
-        self.born = born = dict[int, int]()
-        self.last = last = dict[int, int]()
-        self.types = types = sweep.types
-        for place, op in enumerate(ops):
-            for value in reads_of(op) if isinstance(op, Control) else op.operands:
-                last[value] = place
-            for value in op.results:
-                born[value] = last[value] = place
+        self.born = born = {v: n for n, op in enumerate(ops) for v in op.results}
+        self.last = last = dict(born)
+        last.update({v: n for n, read in enumerate(reads_by_op(ops)) for v in read})
         last.update(dict.fromkeys(sweep.block.results, len(ops) - 1))
+        self.types = types = sweep.types
+        sizes = [types[value].bytes for value in born]
         change = [0] * (len(ops) + 1)
-        repeats = sweep.program.repeats
-        runs = _Runs(repeats, ops) if repeats is not None else None
-        for value, place in born.items():
-            size, end = types[value].bytes, last[value]
+        for size, (value, place) in zip(sizes, born.items(), strict=True):
             change[place] += size
-            change[end + 1] -= size
-            for start, stop, count in runs.others(place, end) if runs else ():
-                change[start] += size * count
-                change[stop] -= size * count
+            change[last[value] + 1] -= size
+        repeats = sweep.program.repeats
+        if repeats is not None:
+            runs = _Runs(repeats, ops)
+            for size, (value, place) in zip(sizes, born.items(), strict=True):
+                for start, stop, count in runs.others(place, last[value]):
+                    change[start] += size * count
+                    change[stop] -= size * count
         self.bytes = np.cumsum(change[:-1])
         self.peak = int(self.bytes.max(initial=0))
 
