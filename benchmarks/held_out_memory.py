@@ -1,7 +1,7 @@
 """Predicted memory beside compilers', on models that nobody mended the simulator by.
 
-    python -m benchmarks.held_out_memory cpu|tpu [--topology v5e:2x4] [--only gpt2,vit]
-        [--keep FOLDER] [--kept-only] [--write]
+    python -m benchmarks.held_out_memory cpu|tpu|gpu [--topology v5e:2x4]
+        [--only gpt2,vit] [--keep FOLDER] [--kept-only] [--write]
 
 Twelve models of packages, as their authors wrote them, in both regimes (weights larger
 than activations, and the reverse), half of them computing in bfloat16, split over eight
@@ -28,7 +28,13 @@ import jax.numpy as jnp
 
 import partir
 from benchmarks.compiled import Compiler
-from benchmarks.compilers import DEVICES, RESULTS, compiler_of, devices_of
+from benchmarks.compilers import (
+    DEVICES,
+    RESULTS,
+    TOPOLOGIES,
+    compiler_of,
+    devices_of,
+)
 from benchmarks.models.packages import MODELS, Model, Sizes
 from benchmarks.models.schedules import matrices
 from benchmarks.models.training import train_with, training_state
@@ -99,7 +105,8 @@ def _row(
 
 def page(rows: Sequence[Row], args: argparse.Namespace) -> str:
     """The table with how it was made."""
-    names = ["jax", "transformers", "dm-haiku", *["libtpu"] * (args.platform == "tpu")]
+    compilers = {"tpu": ["libtpu"], "gpu": ["jax-cuda12-pjrt"], "cpu": []}
+    names = ["jax", "transformers", "dm-haiku", *compilers[args.platform]]
     versions = ", ".join(f"{n} {importlib.metadata.version(n)}" for n in names)
     command = f"python -m benchmarks.held_out_memory {' '.join(sys.argv[1:])}"
     lines = [
@@ -142,14 +149,14 @@ def page(rows: Sequence[Row], args: argparse.Namespace) -> str:
 def main() -> None:
     """Compile what was asked for and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("platform", choices=("cpu", "tpu"))
+    parser.add_argument("platform", choices=tuple(TOPOLOGIES))
     parser.add_argument("--topology", default=None)
     parser.add_argument("--only", default=",".join(MODELS))
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--keep", type=Path, help="a folder for what was compiled")
     parser.add_argument("--kept-only", action="store_true")
     args = parser.parse_args()
-    args.topology = args.topology or {"tpu": "v5e:2x4", "cpu": ""}[args.platform]
+    args.topology = args.topology or TOPOLOGIES[args.platform]
     rows = list(measure(args))
     text = page(rows, args)
     print(text)

@@ -85,6 +85,7 @@ class Run:
                 aligned_bytes=16,  # as tensor cores want it
                 unaligned_rate=UNALIGNED_RATE,
                 fusion=EAGER,
+                order="program",
             )
         if "500W" in self.row["hardware"]:  # of 700, and another memory
             rate, memory = spec.flops_per_s * 500 / 700, 2.4e12

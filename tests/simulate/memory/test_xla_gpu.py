@@ -51,6 +51,16 @@ def softmax(x: Any, up: Any, _: Any) -> Any:
     return jax.grad(loss)(up)
 
 
+def embedded(table: Any, w: Any) -> Any:
+    """Gradient of a table that is looked up and multiplied."""
+
+    def loss(table: Any) -> Any:
+        rows = table[jnp.arange(0, 8192, 16)]
+        return jnp.sum(jnp.tanh(rows @ table.T) ** 2) + jnp.sum(rows @ w)
+
+    return jnp.sort(jax.grad(loss)(table), 0)
+
+
 def exact_gelu(x: Any) -> Any:
     return jax.nn.gelu(x, approximate=False)
 
@@ -80,3 +90,12 @@ def test_a_rule_of_the_compiler_is_what_it_takes(
     assert done.estimate.temporary_bytes / MIB == pytest.approx(taken, abs=0.5)
     other = done.estimate_on(without(H100)).temporary_bytes / MIB
     assert other != pytest.approx(taken, abs=0.5)
+
+
+def test_what_is_scattered_is_scattered_into_the_sum() -> None:
+    shapes = (8192, 4096), (4096, 512)
+    args = tuple(jax.ShapeDtypeStruct(shape, "float32") for shape in shapes)
+    done = partir.partition(embedded, {"B": 1}, [], args=args, device=H100)
+    assert done.estimate.temporary_bytes == 128 * MIB  # and so by XLA
+    apart = fusion(scatters_into_sums=False)(H100)
+    assert done.estimate_on(apart).temporary_bytes == 256 * MIB

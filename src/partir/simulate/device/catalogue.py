@@ -55,7 +55,7 @@ _TPU = partial(
 _GPU = partial(
     DeviceSpec,
     topology="switch",
-    order="program",
+    order="late_products",
     fusion=XLA_GPU,
     export=export_policy.XLA_GPU,
     matrix_tile=(16, 16, 16),

@@ -167,6 +167,7 @@ XLA_GPU = FusionPolicy(
     in_place=True,
     keeps_sources=True,
     prefers_sources=True,
+    scatters_into_sums=True,
     unrolled_trips=8,
     roles=tuple((kind, Role.CHEAP) for kind in _AGAIN_ON_GPUS),
     narrow_roles=tuple((kind, Role.COSTLY) for kind in _KEPT_NARROW_ON_GPUS),

@@ -15,7 +15,7 @@ from partir.simulate.device.fusion_policy import XLA, FusionPolicy
 from partir.spmd.export_policy import PLAIN, ExportPolicy
 
 Topology = Literal["torus", "mesh", "ring", "line", "switch", "shared"]
-Order = Literal["program", "breadth_first"]
+Order = Literal["program", "breadth_first", "late_products"]
 
 _KINDS = (
     "all_gather",
@@ -79,7 +79,8 @@ class DeviceSpec:
             have arrived while others are being gathered, and results are scattered
             likewise (as compilers for TPUs do).
         order: order in which the compiler schedules kernels: "breadth_first" (as soon
-            as possible, as XLA does on CPUs, where it can be compared) or "program".
+            as possible, as XLA does on CPUs, where it can be compared), "program", or
+            that with "late_products", as XLA does on GPUs.
         combine_bytes: all-reduces are combined up to this many bytes.
         copies_operands: whether matrix products copy operands whose dimensions lie in
             another order than they want (as on CPUs; others choose layouts that fit).

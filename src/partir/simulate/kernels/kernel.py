@@ -51,6 +51,13 @@ def is_barrier(kernel: Kernel) -> bool:
     return control and kernel.role is Role.OPAQUE
 
 
+def is_product(kernel: Kernel) -> bool:
+    """Whether it is a product of matrices that a library makes."""
+    if kernel.matmul is None or kernel.by_hand:
+        return False
+    return min(kernel.matmul[1:]) > 1
+
+
 class Term(NamedTuple):
     """A term of a running sum over repetitions: the last `most` are in memory.
 

@@ -19,6 +19,7 @@ from partir.simulate.fold_multiplicity import Multiplicity
 from partir.simulate.kernels.combining import combine
 from partir.simulate.kernels.depth_first import depth_first, spans_in
 from partir.simulate.kernels.kernel import Kernels, repetition_counts
+from partir.simulate.kernels.late_products import late_products
 from partir.simulate.kernels.repetition_spans import level_spans, program_spans
 from partir.simulate.kernels.running_sums import running_terms
 from partir.spmd.program import Collective
@@ -62,6 +63,8 @@ class Scheduler:
             return self._unfolded(block, multiplicity)
         if self.depth_first:
             return _placed(block, depth_first(block))
+        if device.order == "late_products":
+            return _placed(block, late_products(block))
         return block if device.order == "program" else breadth_first(block, device)
 
     def _unfolded(self, block: Kernels, multiplicity: Multiplicity) -> Kernels:
@@ -71,7 +74,9 @@ class Scheduler:
         spans = program_spans(kernels, multiplicity)
         block = replace(block, counts=counts, spans=spans)
         if self.depth_first:
-            block = _by_depth(block)
+            block = _reordered(block, depth_first(block))
+        elif device.order == "late_products":
+            block = _reordered(block, late_products(block))
         elif device.order == "breadth_first":
             block = _by_level(block, device)
         return replace(block, terms=running_terms(block, device.fusion))
@@ -90,8 +95,7 @@ def _by_level(block: Kernels, device: DeviceSpec) -> Kernels:
     )
 
 
-def _by_depth(block: Kernels) -> Kernels:
-    order = depth_first(block)
+def _reordered(block: Kernels, order: Sequence[int]) -> Kernels:
     spans = spans_in(order, block.spans)
     counts = [block.counts[place] for place in order]
     return replace(_placed(block, order), counts=counts, spans=spans)

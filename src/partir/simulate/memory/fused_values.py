@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from partir.ir.types import TensorType
 from partir.rules.traits import Role, adds
-from partir.simulate.kernels.kernel import Kernel, Kernels
+from partir.simulate.kernels.kernel import Kernel, Kernels, is_product
 from partir.spmd.program import Compute
 
 ARITHMETIC = frozenset((Role.CHEAP, Role.COSTLY))
@@ -84,10 +84,3 @@ def _together(kernels: Sequence[Kernel], types: Sequence[TensorType]) -> Iterato
                 yield from (value, kernel.writes[0])
         if arithmetic:
             made[kernel.writes[0]] = kernel
-
-
-def is_product(kernel: Kernel) -> bool:
-    """Whether it is a product of matrices that a library makes."""
-    if kernel.matmul is None or kernel.by_hand:
-        return False
-    return min(kernel.matmul[1:]) > 1

@@ -16,9 +16,9 @@ import numpy as np
 
 from partir.ir.types import TensorType
 from partir.rules.traits import Role
-from partir.simulate.kernels.kernel import Kernel, Kernels
+from partir.simulate.kernels.kernel import Kernel, Kernels, is_product
 from partir.simulate.memory.buffer_reuse import Buffer, Sizes, by_size, not_hosted
-from partir.simulate.memory.fused_values import ARITHMETIC, fused_values, is_product
+from partir.simulate.memory.fused_values import ARITHMETIC, fused_values
 from partir.simulate.memory.habits import NO_HABITS, MemoryHabits
 from partir.simulate.memory.near_memory import NO_NEAR_MEMORY
 from partir.simulate.memory.other_repetitions import OtherRepetitions
