@@ -7,7 +7,7 @@ import numpy as np
 from partir.verify.classes.classes import Classes, Made
 from partir.verify.classes.monoids import is_identity, sum_of
 from partir.verify.classes.rows import GARBAGE, Rows, fill, filled
-from partir.verify.classes.terms import FREE, ClassTerm, Ref, Use
+from partir.verify.classes.terms import FREE, ClassTerm, Use
 
 TIMES, POWER = "times", "power"
 IDEMPOTENT = frozenset({"max", "min", "and", "or"})
@@ -40,15 +40,29 @@ def counts_nothing(classes: Classes, monoid: str, node: int) -> bool:
 
 def times(classes: Classes, node: int, count: int) -> int:
     """The sum of `count` times the same."""
-    term = classes.terms[node]
-    if count == 1 or starts_reduction("sum", term):
+    return _again(classes, TIMES, node, count)
+
+
+def power(classes: Classes, node: int, count: int) -> int:
+    """The product of `count` times the same."""
+    return _again(classes, POWER, node, count)
+
+
+REPEATED = {"sum": (TIMES, times), "product": (POWER, power)}
+OFTEN = dict(REPEATED.values())  # by kind
+
+
+def _again(classes: Classes, kind: str, node: int, count: int) -> int:
+    """What a reduction makes of the same over and over."""
+    term, monoid = classes.terms[node], "sum" if kind == TIMES else "product"
+    if count == 1 or starts_reduction(monoid, term):
         return node
-    if term.kind == TIMES:
-        return times(classes, term.refs[0].node, count * int(str(term.attrs)))
+    if term.kind == kind:
+        return _again(classes, kind, term.refs[0].node, count * int(str(term.attrs)))
     dims = tuple((n,) for n in range(len(term.dims)))
     sizes = dict(enumerate(term.dims))
     use = Use(sizes, dict.fromkeys(sizes, FREE))
-    like = ClassTerm(TIMES, str(count), (), (), (), dtype=term.dtype)
+    like = ClassTerm(kind, str(count), (), (), (), dtype=term.dtype)
     return classes.make(like, [(node, dims)], use).node
 
 
@@ -58,12 +72,13 @@ def repeated_often(
     """A reduction over `count` copies; None if that is nothing simple."""
     if count == 1 or monoid in IDEMPOTENT:
         return made
-    if monoid != "sum":
+    if monoid not in REPEATED:
         return None
     rows = {
         v: numbers_often(classes, monoid, held, count) for v, held in made.rows.items()
     }
-    return made._replace(node=times(classes, made.node, count), rows=rows)
+    _, often = REPEATED[monoid]
+    return made._replace(node=often(classes, made.node, count), rows=rows)
 
 
 def numbers_often(classes: Classes, monoid: str, rows: Rows, count: int) -> Rows:
@@ -76,12 +91,7 @@ def numbers_often(classes: Classes, monoid: str, rows: Rows, count: int) -> Rows
 
 def _often(classes: Classes, monoid: str, number: int, count: int) -> int:
     """A number, reduced with itself."""
-    if monoid == "sum":
-        return times(classes, number, count)
-    if monoid in IDEMPOTENT or count == 1 or counts_nothing(classes, monoid, number):
+    if monoid in IDEMPOTENT or counts_nothing(classes, monoid, number):
         return number
-    term = classes.terms[number]
-    if term.kind == POWER:
-        return _often(classes, monoid, term.refs[0].node, count * int(str(term.attrs)))
-    refs = (Ref(number, ()),)
-    return classes.of(ClassTerm(POWER, str(count), refs, (), (), dtype=term.dtype))
+    _, often = REPEATED[monoid]
+    return often(classes, number, count)

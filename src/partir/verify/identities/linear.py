@@ -53,14 +53,12 @@ def step_past(
         narrow = classes.terms[term.refs[0].node].dtype
         return PushedSum((True,), some=True) if widens(narrow, term.dtype) else None
     if monoid_of_kind(term.kind) == monoid != "sum":
-        return _both(monoid, depends)
+        return _both(depends)
     return None
 
 
-def _both(monoid: str, depends: Sequence[bool]) -> PushedSum | None:
-    """added: max (max x y) = max (max x) (max y); a product counts copies."""
-    if monoid == "product" and not all(depends):
-        return None
+def _both(depends: Sequence[bool]) -> PushedSum:
+    """added: max (max x y) = max (max x) (max y), of what is repeated as well."""
     return PushedSum((True,) * len(depends), True)
 
 

@@ -18,10 +18,11 @@ from partir.verify.classes.finite import are_finite
 from partir.verify.classes.mentions import SplitDims
 from partir.verify.classes.monoids import sum_of
 from partir.verify.classes.repetition import (
+    POWER,
+    REPEATED,
     TIMES,
     repeated_often,
     starts_reduction,
-    times,
 )
 from partir.verify.classes.rows import BAG, DROPPED, GARBAGE, OPEN, Rows
 from partir.verify.classes.terms import (
@@ -69,7 +70,7 @@ CONTRACTIONS = frozenset({"stablehlo.dot_general", "stablehlo.convolution"})
 
 BINDING = frozenset({REDUCE, "stablehlo.dot_general"})  # bind a variable more
 # Classes that a reduction may have another form of than one around them.
-LOOKED_INTO = CONTRACTIONS | {REDUCE, TIMES, PART, AT, PICKED, KNOWN}
+LOOKED_INTO = CONTRACTIONS | {REDUCE, TIMES, POWER, PART, AT, PICKED, KNOWN}
 LOOKED_INTO |= {"stablehlo.scatter"}
 # Operands that make nothing of all that they are put together with, being nothing.
 _COUNT_NOTHING = dict.fromkeys(CONTRACTIONS, frozenset({0, 1}))
@@ -163,10 +164,11 @@ def _computed(term: ClassTerm, what: Reduction) -> Made | None:
 
 def _of_term(classes: Classes, term: ClassTerm, what: Reduction) -> Made:
     """A reduction of plain rows of a class."""
-    if term.kind == TIMES and what.monoid == "sum":
+    kind, often = REPEATED.get(what.monoid, ("", None))
+    if term.kind == kind and often is not None:
         (ref,) = term.refs
         inner = reduce(classes, what._replace(node=ref.node))
-        return inner._replace(node=times(classes, inner.node, int(str(term.attrs))))
+        return inner._replace(node=often(classes, inner.node, int(str(term.attrs))))
     if (
         term.kind == PART
         and not what.rows

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from partir.verify.classes.classes import Classes, Made
+from partir.verify.classes.repetition import OFTEN
 from partir.verify.classes.rows import GARBAGE, RowTable, filled
 from partir.verify.classes.terms import ClassTerm, Ref, Variable
 from partir.verify.layouts.concrete import KNOWN, number_class, number_of_row
@@ -37,6 +38,9 @@ def at(
                 inner = pick(classes, inner, left_over[dim], number)
             return inner, left_over
     term, pinned, base = classes.terms[node], dict(rows), node
+    if term.kind in OFTEN and term.refs[0].dims == tuple((v,) for v in term.free):
+        inner, left_over = at(classes, term.refs[0].node, rows)
+        return OFTEN[term.kind](classes, inner, int(str(term.attrs))), left_over
     if term.kind == AT:
         (ref,) = term.refs
         places = [dim for dim, held in enumerate(ref.dims) if held]
