@@ -10,6 +10,7 @@ size counts what it reads twice twice, so copies stay small.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from partir.frontend.batched_lookups import Counts
@@ -55,6 +56,9 @@ _COUNTED = frozenset(
     "stablehlo." + name
     for name in "broadcast_in_dim compare concatenate convert reshape select".split()
 )
+
+
+_op = partial(tuple.__new__, Op)  # what `Op` does, at half the price
 
 
 class _Cone(NamedTuple):
@@ -221,10 +225,13 @@ class Builder:
         first = len(types)
         types.extend(signature.results)
         results = tuple(range(first, len(types)))
+        made = _op((signature, operands, results, location, regions))
         if index is None:
-            index = self._reserve()
-        self.ops[index] = Op(signature, operands, results, location, regions)
-        self._blocks[-1].append(index)
+            self._blocks[-1].append(len(self.ops))
+            self.ops.append(made)
+        else:
+            self._blocks[-1].append(index)
+            self.ops[index] = made
         return results
 
     def _reserve(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from partir.errors import PartitionError
@@ -32,6 +33,9 @@ class Origin(NamedTuple):
     step: int
     node: int | None = None  # None: an action of the tactic itself
     epoch: int = 0
+
+
+_origin = partial(tuple.__new__, Origin)  # what `Origin` does, at half the price
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +184,7 @@ class State:
             seen[value] = dim
         origins = self.value_origins[axis]  # often called: no `_put`
         trail.append((origins, value, origins.get(value, self._ABSENT)))
-        origins[value] = Origin(self.step, node, self.epoch)
+        origins[value] = _origin((self.step, node, self.epoch))
         trail.append((self.tilings, value, tiling))
         axes = self._nested(value, tiling[dim], axis) if tiling[dim] else (axis,)
         self.tilings[value] = (*tiling[:dim], axes, *tiling[dim + 1 :])

@@ -66,15 +66,18 @@ def _behind(
     for op in ops:
         place = len(made)
         made.append(op)
-        one = Held.of(sweep, op, place)
-        if one is not None and one.reduction.kind == kind:
-            held[one.reduction.result] = place, one
-        elif isinstance(op, Compute) and len(op.operands) == 1:
-            before, one = held.get(op.operands[0], (-1, None))
-            moved = one and _moved(sweep, op, one, is_worth)
+        if type(op) is Compute:
+            if held.keys().isdisjoint(op.operands) or len(op.operands) != 1:
+                continue
+            before, one = held[op.operands[0]]
+            moved = _moved(sweep, op, one, is_worth)
             if moved:
                 made[before], made[place] = None, moved[0]
                 made.append(moved[1])
+        elif type(op) is Collective and op.kind == kind:
+            found = Held.of(sweep, op, place)
+            if found is not None:
+                held[op.result] = place, found
     return [op for op in made if op is not None] if len(made) > len(ops) else ops
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from partir.errors import PartitionError
 from partir.ir.attributes import CALLED, FORMED
@@ -22,6 +22,7 @@ from partir.rules.nest import Nest
 from partir.rules.registry import form_hook
 from partir.spmd.stablehlo.opaque_functions import MakeText, OpaqueFunctions
 
+ssa = partial(tuple.__new__, Ssa)  # what `Ssa` does, at half the price
 Template = tuple[str, str]
 """What stands before the names of an op's operands, and what stands behind."""
 
@@ -105,7 +106,7 @@ class TextEmitter:
             return (), ""
         name = self.fresh()
         if len(types) == 1:
-            return (Ssa(name, types[0]),), f"{name} = "
+            return (ssa((name, types[0])),), f"{name} = "
         made = tuple(Ssa(f"{name}#{i}", t) for i, t in enumerate(types))
         return made, f"{name}:{len(types)} = "
 

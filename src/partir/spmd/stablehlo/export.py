@@ -66,7 +66,7 @@ from partir.spmd.stablehlo.device_groups import (
     permutation,
     replica_groups,
 )
-from partir.spmd.stablehlo.emit import Template, TextEmitter
+from partir.spmd.stablehlo.emit import Template, TextEmitter, ssa
 from partir.spmd.stablehlo.opaque_functions import MakeText
 from partir.spmd.stablehlo.outer_tiles import is_inner, joined, parted
 from partir.spmd.stablehlo.windows import exchange
@@ -158,7 +158,7 @@ class _Exporter(TextEmitter):
             env, name = self.env, self.fresh()
             names = ", ".join([env[value].name for value in op.operands])
             self.lines.append(f"{name} = {head}{names}{tail}{self.place}")
-            env[op.results[0]] = Ssa(name, type_)
+            env[op.results[0]] = ssa((name, type_))
 
     def _line_of(self, nest: Nest) -> tuple[Template, TensorType] | None:
         """How an op is written that is one line with one result; None for others."""
