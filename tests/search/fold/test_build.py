@@ -153,7 +153,9 @@ def assert_alike(one: Estimate, other: Estimate, case: Case, room: float) -> Non
     # Results that are gathered at the end of all layers overlap with less than those
     # that are gathered at the end of one.
     assert one.seconds == pytest.approx(other.seconds, rel=0.055)
-    rel = room if one.device.order == "program" else case.room
+    # What is gathered early is beside other values in the first layer than in the rest.
+    near = room + 0.01 * (one.device.order == "late_products")
+    rel = case.room if one.device.order == "breadth_first" else near
     assert one.peak_bytes == pytest.approx(other.peak_bytes, rel=rel)
 
 
