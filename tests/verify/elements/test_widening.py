@@ -66,8 +66,8 @@ def test_an_order_that_another_type_does_not_keep(monoid: str) -> None:
 
 def test_an_extreme_beside_a_number_that_few_bits_do_not_have() -> None:
     ops = new_ops()
-    made = there_and_back(ops, "max", ("i2", "i8", "i2"), [5])
-    assert not same(ops, made, in_few_bits(ops, "max", "i2", [1]), "i2")
+    made = there_and_back(ops, "max", ("i2", "i8", "i2"), [6])
+    assert not same(ops, made, in_few_bits(ops, "max", "i2", [-2]), "i2")
 
 
 @pytest.mark.parametrize("monoid", ["sum", "product"])
@@ -76,3 +76,21 @@ def test_more_bits_than_are_known(monoid: str) -> None:
     made = there_and_back(ops, monoid, ("i2", "i8", "i4"), [1])
     few = ops.convert("i2", "i4")(in_few_bits(ops, monoid, "i2", [1]))
     assert not same(ops, made, few, "i4")
+
+
+@pytest.mark.parametrize(("monoid", "sign"), [("max", 1), ("min", -1)])
+def test_an_extreme_beside_numbers_that_few_bits_do_not_have(
+    monoid: str, sign: int
+) -> None:
+    """They change nothing, or nothing else does; in tiles as in the whole."""
+    ops, ring = new_ops(), ring_of("i32")
+    wide = [ops.convert("i8", "i32")(x) for x in unknowns(ops, "i8")]
+    one, near, far = (ring.number(sign * n) for n in (1, -1000, 1000))  # type: ignore[union-attr]
+    start = ring.number(ring.least if sign > 0 else ring.largest)  # type: ignore[union-attr]
+    want = total(ops, monoid, "i32", [*wide, one])
+    tiles = [[start, *wide[:2]], [start, wide[2], near, one]]
+    parts = [total(ops, monoid, "i32", tile) for tile in tiles]
+    assert total(ops, monoid, "i32", [start, *wide, one]) == want
+    assert total(ops, monoid, "i32", parts) == want
+    assert total(ops, monoid, "i32", [*wide, near, far, one]) == far
+    assert total(ops, monoid, "i32", [*wide, far]) != want

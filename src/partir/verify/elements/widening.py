@@ -54,11 +54,29 @@ class WidenedIntegers:
         """An extreme of integers that were widened, or are known; else None."""
         if monoid not in _EXTREMES or not self._same:
             return None
-        found = _members(self._same, dtype, members, _exactly)
+        inside, ends = self._apart(dtype, members)
+        found = _members(self._same, dtype, inside, _exactly)
         if found is None:
             return None
         before, narrow = found
+        largest = monoid == "max"
+        beyond = [n for n in ends if (n > 0) == largest]
+        if beyond:  # further than all that the narrow type has
+            return ring_of(dtype).number(max(beyond) if largest else min(beyond))  # type: ignore[union-attr]  # of integers
         return self._convert(before, dtype, self._total(monoid, before, narrow))
+
+    def _apart(
+        self, dtype: str, members: Sequence[Scalar]
+    ) -> tuple[list[Scalar], list[int]]:
+        """Members, and known numbers that what they were before does not have."""
+        types = {self._same[dtype, m][0] for m in members if (dtype, m) in self._same}
+        if len(types) != 1:
+            return [*members], []
+        (before,), ring = types, ring_of(dtype)
+        assert isinstance(ring, Integers)
+        ends = [m for m in members if _is_known(m)]
+        ends = [m for m in ends if _exactly(before, ring.typed(m[1])) is None]
+        return [m for m in members if m not in ends], [ring.typed(m[1]) for m in ends]
 
     def note_total(
         self, monoid: str, dtype: str, members: Sequence[Scalar], made: Scalar
