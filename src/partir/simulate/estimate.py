@@ -379,6 +379,9 @@ def _habits(device: DeviceSpec) -> MemoryHabits:
         orders_reads=device.orders_reads or device.export.orders_reads,
         collectives_apart=device.collectives_apart,
         keeps_arguments=device.export.keeps_arguments,
+        copies_at_end=device.copies_at_end,
+        gathers_ahead=device.gathers_ahead,
+        updates_at_once=device.updates_at_once,
     )
 
 

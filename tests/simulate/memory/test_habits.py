@@ -106,9 +106,12 @@ def test_what_a_loop_reads_wide_stays_wide() -> None:
     assert "stablehlo.convert" not in kinds(summed)
 
 
-@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize(
+    ("kept", "at_end", "gathered"),
+    [(True, True, 3), (True, False, 1), (False, True, 3)],
+)
 def test_arguments_that_are_kept_are_not_copied_where_gathers_succeed_them(
-    kept: bool,
+    kept: bool, at_end: bool, gathered: int
 ) -> None:
     def step(params: Any, state: Any, x: Any) -> Any:
         new = {name: params[name] - state[name] * 0.9 for name in params}
@@ -123,10 +126,14 @@ def test_arguments_that_are_kept_are_not_copied_where_gathers_succeed_them(
         [partir.ManualPartition(whole, axis="B", name="Z2")],
         args=(params, params, jax.ShapeDtypeStruct((2, 8192), "float32")),
         donate_argnums=(0, 1),
-        device=replace(TPU, export=replace(TPU.export, keeps_arguments=kept)),
+        device=replace(
+            TPU,
+            export=replace(TPU.export, keeps_arguments=kept),
+            copies_at_end=at_end,
+        ),
     )
     assert done.collectives["all_gather"] == 3
     names = [one.name for one in done.estimate.alive_at_peak]
     assert ("copy of params/a" in names) is not kept
-    # A tile, and two that are gathered, or copies of all three.
-    assert done.estimate.temporary_bytes / large.size / 4 == (2.5 if kept else 3.5)
+    # A tile, and what is gathered beside the arguments, or copies of these.
+    assert done.estimate.temporary_bytes / large.size / 4 == gathered + 0.5

@@ -50,6 +50,24 @@ def test_what_a_loop_carries_needs_no_memory_if_there_is_room() -> None:
     assert temporaries(stacked, less(12.0)) >= stack  # there is none for the stack
 
 
+def test_what_lives_longer_needs_no_memory_if_half_stays_free() -> None:
+    """The first sums of 4 MiB each are read in reverse, long after they were made."""
+
+    def there_and_back(x: Any, w: Any) -> Any:
+        sums = [x]
+        for _ in range(15):
+            sums.append(jnp.cumsum(sums[-1] * w, 0))
+        for one in reversed(sums):
+            x = jnp.cumsum(x * one, 1)
+        return x
+
+    kept = temporaries(there_and_back, FAR)
+    assert kept >= 15 * 4 * 2**20
+    assert temporaries(there_and_back, V5E) <= kept - 13 * 4 * 2**20
+    little = temporaries(there_and_back, less(24.0))
+    assert kept - little <= 24 * 2**20
+
+
 def less(mebibytes: float) -> partir.DeviceSpec:
     return replace(V5E, near_bytes=mebibytes * 2.0**20)
 

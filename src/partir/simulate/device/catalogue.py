@@ -51,6 +51,8 @@ _TPU = partial(
     collectives_apart=True,
     reduces_in_place=True,
     orders_reads=True,
+    gathers_ahead=3,
+    updates_at_once=True,
 )
 _GPU = partial(
     DeviceSpec,
@@ -106,6 +108,7 @@ _SPECS = (
         link_bytes_per_s=45e9,  # measured; 50 nominal, 4 links
         wrap_size=16,  # only the full 16 of a pod's side wrap around
         near_bytes=112 * 2**20,  # VMEM of 128 MiB, less what kernels themselves need
+        copies_at_end=True,
         node_size=256,
         network_bytes_per_s=3.125e9,  # 6.4 Tbit/s per pod of 256
         source="cloud.google.com/tpu/docs/v5e",
@@ -141,6 +144,7 @@ _SPECS = (
         matrix_efficiency=0.84,
         memory_bytes=94.75 * _GIB,
         memory_bytes_per_s=3690e9,
+        copies_at_end=True,
         link_bytes_per_s=50e9,  # 6 links of 100 for two cores
         torus_dims=3,
         matrix_tile=(8, 256, 256),

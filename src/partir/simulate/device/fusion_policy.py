@@ -182,6 +182,7 @@ XLA_TPU = FusionPolicy(
     narrow_products=True,
     in_place=True,
     into_stacks=True,
+    scatters_into_sums=True,
     unrolled_trips=8,
 )
 POLICIES = {policy.name: policy for policy in (XLA, XLA_CPU, XLA_GPU, XLA_TPU)}

@@ -89,7 +89,7 @@ class DeviceSpec:
         collectives_apart: whether what a collective makes never takes the place of a
             donated argument that is read.
         reduces_in_place: whether an all-reduce writes over what it reads, if nobody
-            reads that later and no loop made it.
+            reads that later and no loop or scatter made it.
         over_fused: whether kernels of arithmetic write only over what another such
             kernel made alone, in the same shape: not over what products, collectives,
             or kernels with several results make (as XLA does on GPUs).
@@ -97,6 +97,12 @@ class DeviceSpec:
             workspace).
         orders_reads: whether the compiler by itself has donated arguments read for the
             last time before it overwrites them, instead of copying them first.
+        copies_at_end: whether what is gathered beside donated arguments is copied over
+            them when the last of it is there; else each at once.
+        gathers_ahead: by how many products the compiler gathers stored values before
+            they are needed, which is memory that they take meanwhile.
+        updates_at_once: whether parameters and state are updated, outside of loops, as
+            soon as their gradients are there, and these are in memory no longer.
         fusion: how the compiler fuses ops into kernels.
         export: how programs are written for the compiler.
         keeps_barriers: whether the compiler keeps optimization barriers, by which
@@ -155,6 +161,9 @@ class DeviceSpec:
     over_fused: bool = False
     product_bytes: float = 0.0
     orders_reads: bool = False
+    copies_at_end: bool = False
+    gathers_ahead: int = 0
+    updates_at_once: bool = False
     fusion: FusionPolicy = XLA
     export: ExportPolicy = PLAIN
     keeps_barriers: bool = True
@@ -218,6 +227,7 @@ NEEDED = ("name", *_POSITIVE[:4])  # what has no default
 _NOT_NEGATIVE = (
     "near_bytes",
     "product_bytes",
+    "gathers_ahead",
     "node_size",
     "network_bytes_per_s",
     "hop_seconds",

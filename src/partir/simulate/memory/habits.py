@@ -25,6 +25,9 @@ class MemoryHabits:
             argument that is read.
         keeps_arguments: whether such an argument stays in its place until what was
             gathered is there, and is copied over it; else it is copied itself.
+        copies_at_end: whether all of that is copied when the last is there.
+        gathers_ahead: by how many products gathers come before they are needed.
+        updates_at_once: whether donated arguments are updated as soon as they can be.
     """
 
     near: NearMemory = NO_NEAR_MEMORY
@@ -35,6 +38,9 @@ class MemoryHabits:
     orders_reads: bool = False
     collectives_apart: bool = False
     keeps_arguments: bool = False
+    copies_at_end: bool = False
+    gathers_ahead: int = 0
+    updates_at_once: bool = False
 
 
 NO_HABITS = MemoryHabits()

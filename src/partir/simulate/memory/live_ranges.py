@@ -21,6 +21,7 @@ from partir.simulate.memory.buffer_reuse import Buffer, Sizes, by_size, not_host
 from partir.simulate.memory.fused_values import ARITHMETIC, fused_values
 from partir.simulate.memory.habits import NO_HABITS, MemoryHabits
 from partir.simulate.memory.near_memory import NO_NEAR_MEMORY
+from partir.simulate.memory.order import ordered_for_memory
 from partir.simulate.memory.other_repetitions import OtherRepetitions
 from partir.spmd.program import Collective, Compute, Control
 
@@ -54,7 +55,7 @@ class LiveRanges:
         self.shares: set[int] = set()  # values that begin in another's memory
         self.same: dict[int, int] = {}  # what barriers hand on, and what that is
         self.apart = {v for k in self.kernels if k.apart for v in k.writes}
-        self.of_loops = {v for k in self.kernels if k.inner for v in k.writes}
+        self.in_parts = {v for k in self.kernels if _in_parts(k) for v in k.writes}
         self.fused = fused_values(block, types) if habits.over_fused else None
         self._ranges()
         self.made_there = self._made_there() if is_body else set[int]()
@@ -141,7 +142,7 @@ class LiveRanges:
         control = isinstance(kernel.op, Control)
         if kernel.apart or not (kernel.role in _IN_PLACE or control or reduces):
             return []
-        kept = outs | self.apart | (self.of_loops if reduces else set())
+        kept = outs | self.apart | (self.in_parts if reduces else set())
         last, end, types = self.last, self.end, self.types
         sources = self._sources(kernel)
         dying = [v for v in sources if last[v] == place and v in end and v not in kept]
@@ -173,8 +174,12 @@ class LiveRanges:
         """Peak of a loop's body or of the dearest branch."""
         types, schedule, others = self.types, self.schedule, self.others
         inside = replace(self.habits, near=NO_NEAR_MEMORY)
+
+        def ahead(block: Kernels) -> Kernels:
+            return ordered_for_memory(schedule(block), inside.gathers_ahead, False)
+
         return max(
-            LiveRanges(schedule(inner), types, schedule, True, others, inside).peak()[0]
+            LiveRanges(ahead(inner), types, schedule, True, others, inside).peak()[0]
             for inner in kernel.inner
         )
 
@@ -243,3 +248,8 @@ class LiveRanges:
         """Values in memory there, largest first."""
         values = [v for v, stop in self.end.items() if self.born[v] <= place <= stop]
         return sorted(values, key=lambda v: -self.types[v].bytes)
+
+
+def _in_parts(kernel: Kernel) -> bool:
+    """Whether what it makes is put together part by part: by a loop or a scatter."""
+    return bool(kernel.inner) or kernel.role is Role.UPDATE

@@ -18,6 +18,7 @@ from partir.simulate.kernels.kernel import Kernels
 from partir.simulate.memory.donation import Donation, donation_of
 from partir.simulate.memory.habits import NO_HABITS, MemoryHabits
 from partir.simulate.memory.live_ranges import LiveRanges
+from partir.simulate.memory.order import ordered_for_memory
 from partir.simulate.memory.other_repetitions import OtherRepetitions
 from partir.spmd.program import SpmdProgram
 
@@ -65,6 +66,8 @@ def peak_memory(
     `multiplicity` is what a folded program stands for, `habits` what the compiler does
     about memory.
     """
+    at_once = habits.updates_at_once and any(donated)
+    block = ordered_for_memory(block, habits.gathers_ahead, at_once)
     if multiplicity is not None:
         program, block = _own_results(program, block, len(multiplicity.results))
     types, body = program.types, program.body
@@ -110,7 +113,7 @@ def _reuse(
         size = types[value].bytes
         lives.add(size, 0, lives.last.get(value, 0), count[value])
         lives.lend(size, 1, lives.born[donation.successors[value]], count[value])
-    _gather_in_turn(lives, program, donation)
+    _gather_apart(lives, program, donation)
     for number in donation.own:
         result = lives.block.results[number]
         if result in lives.born:
@@ -118,12 +121,9 @@ def _reuse(
             lives.lend(size, 0, lives.born[result], results[number])
 
 
-def _gather_in_turn(
-    lives: LiveRanges, program: SpmdProgram, donation: Donation
-) -> None:
-    """Add what is gathered beside an argument, until the next such gather."""
+def _gather_apart(lives: LiveRanges, program: SpmdProgram, donation: Donation) -> None:
+    """Add what is gathered beside arguments, until it is copied over them."""
     born = [lives.born[donation.successors[value]] for value in donation.kept]
-    for value, begin, end in zip(
-        donation.kept, born, born[1:] + born[-1:], strict=True
-    ):
+    for value, begin in zip(donation.kept, born, strict=True):
+        end = born[-1] if lives.habits.copies_at_end else begin
         lives.add(program.types[value].bytes, begin, end, 1)
