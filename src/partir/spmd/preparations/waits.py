@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
@@ -46,11 +46,11 @@ def is_loop(op: SpmdOp) -> bool:
 
 
 def first_reached(
-    ops: Sequence[SpmdOp], reads: Sequence[Sequence[int]], stops: Container[int]
+    ops: Sequence[SpmdOp], reads: Sequence[Sequence[int]], stops: Collection[int]
 ) -> dict[int, int]:
     """By value, the first of these ops, by place, that needs it; found from behind."""
     found: dict[int, int] = {}
-    for place in range(len(ops) - 1, -1, -1):
+    for place in range(max(stops, default=-1), -1, -1):
         if place in stops:
             first = place
         else:
