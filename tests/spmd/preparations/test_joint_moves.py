@@ -123,6 +123,16 @@ def test_no_more_than_so_much_is_sent_together(monkeypatch: pytest.MonkeyPatch) 
     assert sum(size > 0 for size in sizes) == 3
 
 
+@pytest.mark.parametrize(("limit", "sums"), [(1480, 1), (1400, 1), (1280, 2)])
+def test_nothing_goes_alone_that_is_little_beside_the_rest(
+    monkeypatch: pytest.MonkeyPatch, limit: int, sums: int
+) -> None:
+    """1,480 bytes in all: what differs from other layers' is compiled by itself."""
+    monkeypatch.setattr(joint_moves, "LITTLE", 8)
+    monkeypatch.setattr(joint_moves, "_limit", lambda sweep: limit)
+    assert counts(stablehlo_text(done().spmd, XLA_CPU))["all_reduce"] == sums
+
+
 def test_where_values_begin_is_hidden_so_that_kernels_of_layers_are_one() -> None:
     text = stablehlo_text(done().spmd, XLA_CPU)
     (held,) = re.findall(r'(%\w+):7 = "stablehlo.optimization_barrier"', text)

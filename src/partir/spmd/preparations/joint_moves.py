@@ -33,6 +33,7 @@ from partir.spmd.rewrites.sweep import Sweep, collectives_of, reads_of
 SMALL = {"all_reduce": 1 << 15, "reduce_scatter": 1 << 17, "all_gather": 1 << 17}
 LITTLE, MUCH = 1 << 16, 1 << 21  # bytes that are sent together at any rate, and at most
 _SHARE = 16  # of what is in memory: this part of it is sent together
+_REST = 8  # no part as small as this of what is sent together is left for another time
 Key = tuple[object, ...]
 
 
@@ -105,6 +106,7 @@ class _Together:
         self.joins = False  # whether any are done as one
         self.waiting: dict[Key, list[Collective]] = {}
         self.sizes: dict[Key, int] = {}  # bytes of what is waiting
+        self.totals: dict[Key, int] = {}  # of all that may go together
         self.groups: dict[int, Key] = {}  # those that are waiting
         self.needs: dict[int, frozenset[int]] = {}  # groups that a value waits for
         self.lacks: dict[int, int] = {}  # of ops behind, by place: values not there
@@ -123,6 +125,7 @@ class _Together:
         key = _key(self.types, op)
         if key is not None:
             self.keys[place] = key
+            self.totals[key] = self.totals.get(key, 0) + _bytes(self.types, op)
             found = self.ready.setdefault(key, [])
             if op.operand in here:
                 found = self.movers.setdefault(op.operand, [])
@@ -189,7 +192,7 @@ class _Together:
             self._add(op)
             return
         size = _bytes(self.types, op)
-        if self._is_much(self.sizes.get(key, 0) + size):
+        if self._is_much(key, self.sizes.get(key, 0) + size):
             self._send(key, place)
         group = self.waiting.setdefault(key, [])
         group.append(op)
@@ -197,8 +200,13 @@ class _Together:
         self.groups[group[0].result] = key
         self.needs[op.result] = frozenset({group[0].result})
 
-    def _is_much(self, size: int) -> bool:
-        return size > LITTLE and size > _limit(self.sweep)
+    def _is_much(self, key: Key, size: int) -> bool:
+        if size <= LITTLE:
+            return False
+        limit = _limit(self.sweep)
+        if limit > LITTLE and self.totals[key] <= limit + limit // _REST:
+            limit = self.totals[key]
+        return size > limit
 
     def _send(self, key: Key, place: int) -> None:
         """Do what is waiting, then what waited for that and for nothing else."""
@@ -227,7 +235,7 @@ class _Together:
             op = self.ops[number]
             assert isinstance(op, Collective)
             size += _bytes(self.types, op)
-            if op.operand in seen or self._is_much(size):
+            if op.operand in seen or self._is_much(key, size):
                 break
             seen.add(op.operand)
             self.early.add(op.result)
