@@ -290,7 +290,12 @@ def of_block(ops: list[SpmdOp], given: int) -> Any:
     types = (ONE,) * (given + len(ops))
     walk = [(op, 1) for op in ops]
     return SimpleNamespace(
-        types=types, body=block, splats={}, repeats=None, walk=lambda: walk
+        types=types,
+        body=block,
+        splats={},
+        repeats=None,
+        walk=lambda: walk,
+        moves=list(collectives_of(ops)),
     )
 
 
