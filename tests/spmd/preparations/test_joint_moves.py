@@ -295,7 +295,8 @@ def of_block(ops: list[SpmdOp], given: int) -> Any:
         splats={},
         repeats=None,
         walk=lambda: walk,
-        moves=list(collectives_of(ops)),
+        blocks=(block,),
+        moves=collectives_of(ops),
     )
 
 
