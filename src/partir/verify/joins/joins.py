@@ -25,6 +25,7 @@ from partir.verify.classes.rows import (
     fill,
 )
 from partir.verify.classes.terms import ClassTerm, Dims, numbered
+from partir.verify.joins.fills import forgotten, one_fill
 from partir.verify.layouts.alike import written_out
 from partir.verify.layouts.components import Component, components, show, tied
 from partir.verify.layouts.layout import (
@@ -123,10 +124,28 @@ def joined(
         return _readable(found)
     with contextlib.suppress(Unreadable):
         return _of_one_after_all(machine, pieces, which, values, dim, shape)
+    return _of_several_after_all(machine, apart, which, used, dim, shape, found)
+
+
+def _of_several_after_all(
+    machine: Machine,
+    pieces: Sequence[JoinedPiece],
+    which: Rows,
+    used: Sequence[int],
+    dim: int | None,
+    shape: Sequence[int],
+    found: View | Unreadable,
+) -> View:
+    """Rows of several classes, some of them forgotten, or of tiles of one row."""
+    classes = machine.classes
     with contextlib.suppress(Unreadable):
-        forgetting = _of_several(machine, apart, which, used, dim, shape, forgets=True)
-        if _in_source(classes, forgetting):
-            return forgetting
+        made = _of_several(machine, pieces, which, used, dim, shape, forgets=True)
+        if _in_source(classes, made):
+            return made
+    with contextlib.suppress(Unreadable):
+        made = _of_several(machine, pieces, which, used, dim, shape, tiled=True)
+        if isinstance(found, Unreadable) or _in_source(classes, made):
+            return made
     return _readable(found)
 
 
@@ -167,21 +186,9 @@ def _of_one_after_all(
     numbers = {pieces[n].view.node for n in range(len(pieces)) if n not in values}
     kept = [*pieces]
     for n in values:
-        layout = _forgotten(pieces[n].view.layout, of_class, {*map(fill, numbers)})
+        layout = forgotten(pieces[n].view.layout, of_class, {*map(fill, numbers)})
         kept[n] = pieces[n]._replace(view=View(pieces[n].view.node, layout))
     return _of_one_class(machine, kept, which, values, of_class, dim, shape)
-
-
-def _forgotten(layout: DigitLayout, of_class: int, codes: set[int]) -> DigitLayout:
-    """Nothing is known of numbers in place of other rows, but of these."""
-    tables = []
-    for dim, table in layout.tables:
-        rows = table.rows
-        if dim != of_class:
-            gone = (rows < GARBAGE) & ~np.isin(rows, list(codes))
-            rows = np.where(gone, GARBAGE, rows)
-        tables.append((dim, RowTable(rows, table.size)))
-    return DigitLayout(layout.local, layout.axes, tuple(tables))
 
 
 def _possible(
@@ -324,14 +331,6 @@ def _of_one_class(
     return split(machine.classes, View(first.node, one_fill(layout)))
 
 
-def one_fill(layout: DigitLayout) -> DigitLayout:
-    """The layout, if at most one number stands in place of its rows."""
-    codes = {int(c) for _, table in layout.tables for c in table.rows[table.rows < -1]}
-    if len(codes) > 1 and sum((t.rows < -1).any() for _, t in layout.tables) > 1:
-        raise Unreadable("several numbers around a value")
-    return layout
-
-
 def _numbers(
     machine: Machine,
     pieces: Sequence[JoinedPiece],
@@ -369,6 +368,7 @@ def _of_several(
     dim: int | None,
     shape: Sequence[int],
     forgets: bool = False,
+    tiled: bool = False,
 ) -> View:
     """Rows of different classes: in what order these come does not matter.
 
@@ -378,7 +378,7 @@ def _of_several(
         used, key=lambda number: first_class(machine.classes, pieces[number].view)
     )
     chosen = [pieces[n] for n in used]
-    of_class = [_along(machine, piece.view, dim) for piece in chosen]
+    of_class = [_along(machine, piece.view, dim, tiled) for piece in chosen]
     if machine.classes.source is None:
         for piece, own in zip(chosen, of_class, strict=True):
             machine.classes.joined.setdefault(piece.view.node, set()).add(own)
@@ -437,8 +437,13 @@ def _other_rows(
     return np.where(codes < 0, np.where(agreed, codes, GARBAGE), rows)
 
 
-def _along(machine: Machine, view: View, dim: int | None) -> int | None:
-    """The dimension of a class that its rows are of; of numbers, that of themselves."""
+def _along(
+    machine: Machine, view: View, dim: int | None, tiled: bool = False
+) -> int | None:
+    """The dimension of a class that its rows are of; of numbers, that of themselves.
+
+    Of tiles of one row, the one that is `tiled`, if that is asked for.
+    """
     if is_number(machine, view):
         return None
     if are_numbers(machine, view):
@@ -449,9 +454,9 @@ def _along(machine: Machine, view: View, dim: int | None) -> int | None:
         return 0
     if found is None and len(pinned) == 1:
         return pinned.pop()
-    if found is None and dim is not None:
-        tiled = tiled_along(view.layout, dim)
-        return tiled[0] if len(tiled) == 1 else None
+    if found is None and dim is not None and tiled:
+        possible = tiled_along(view.layout, dim)
+        return possible[0] if len(possible) == 1 else None
     return found
 
 
