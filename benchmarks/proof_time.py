@@ -4,7 +4,8 @@
                                     [--depths 8 16 32] [--write]
 
 The transformer's training step, B=4 and M=2, in processor seconds, the best of several
-runs in turn: partitioning, from the module that jax lowers to the bytecode of what runs
+runs in turn, each of which begins without what others before it left for the garbage
+collector: partitioning, from the module that jax lowers to the bytecode of what runs
 on CPUs (import, and the rest); the proof of that, which reads its text back; and with
 `--compile` XLA's compilation of it. With `--depths`, the same at several depths, and
 what a proof takes of memory at most beside the module's text. `--write` makes a page of
@@ -14,6 +15,7 @@ results.
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 import time
 import tracemalloc
@@ -86,6 +88,7 @@ def once(program: Any, tactics: Any, module: Any) -> Times:
         to_bytecode(running_text(done))
         return done
 
+    gc.collect()
     imported, _ = measured(lambda: import_module(module))
     first, done = measured(partitioned)
     second, proof = measured(lambda: done.proof(running_text(done)))
