@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple, TypeGuard, cast
 
 from partir.ir.core import Program
 from partir.ir.types import TensorType
@@ -43,13 +43,40 @@ class Compute(NamedTuple):
     results: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Block:
     """A region: argument values, ops in order, yielded values."""
 
     arguments: tuple[int, ...]
     ops: tuple[SpmdOp, ...]
     results: tuple[int, ...]
+
+    @cached_property
+    def moves(self) -> tuple[Collective, ...]:
+        """Collectives and slices among its own ops."""
+        return tuple([op for op in self.ops if type(op) is Collective])
+
+    @cached_property
+    def places(self) -> dict[Nest, list[int]]:
+        """Where its own ops of each nest stand, in order."""
+        found: dict[Nest, list[int]] = {}
+        for place, op in enumerate(self.ops):
+            if type(op) is Compute:
+                if op.nest in found:
+                    found[op.nest].append(place)
+                else:
+                    found[op.nest] = [place]
+        return found
+
+    def computing(self, asked: Callable[[Nest], object]) -> dict[int, Compute]:
+        """Its own ops by place whose nests say yes; each nest is asked once.
+
+        A pass begins with what it is about: most programs have little of that, or none.
+        """
+        found = [at for nest, at in self.places.items() if asked(nest)]
+        places = sorted(chain.from_iterable(found))
+        ops = cast("tuple[Compute, ...]", self.ops)
+        return {place: ops[place] for place in places}
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +217,7 @@ class SpmdProgram:
     @property
     def moves(self) -> list[Collective]:
         """Its collectives and slices, those in loops and branches behind the others."""
-        ops = chain.from_iterable([block.ops for block in self.blocks])
-        return [op for op in ops if type(op) is Collective]
+        return [op for block in self.blocks for op in block.moves]
 
     @cached_property
     def collectives(self) -> dict[str, int]:

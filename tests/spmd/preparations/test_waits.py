@@ -17,7 +17,6 @@ from partir.spmd.preparations.product_order import product_order
 from partir.spmd.preparations.sum_order import sum_order
 from partir.spmd.preparations.waits import first_reached
 from partir.spmd.program import Block, Compute, SpmdOp, SpmdProgram
-from partir.spmd.rewrites.sweep import computing
 from tests.programs import program_of
 
 WEIGHT, ROWS, NUMBER = tensor((4, 4), "f32"), tensor((64, 4), "f32"), tensor((), "f32")
@@ -93,7 +92,7 @@ def test_ops_are_asked_for_what_they_share() -> None:
         asked.append(nest)
         return nest is PRODUCT
 
-    found = computing(chain(8).body.ops, is_product)
+    found = chain(8).body.computing(is_product)
     assert list(found) == [0, 2, 4, 6, 8, 10, 12, 14]
     assert {op.nest for op in found.values()} == {PRODUCT}
     assert sorted(map(id, asked)) == sorted([id(PRODUCT), id(SUM)])

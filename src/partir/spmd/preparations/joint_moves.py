@@ -26,7 +26,7 @@ from partir.spmd.program import (
     SpmdProgram,
 )
 from partir.spmd.rewrites.lifetimes import Lifetimes
-from partir.spmd.rewrites.sweep import Sweep, collectives_of, reads_of
+from partir.spmd.rewrites.sweep import Sweep, reads_of
 
 # Bytes of a value; copying twice as much costs as much as a meeting. Sums that a
 # compiler combines cost less, and may lie in memory as they are made.
@@ -51,7 +51,7 @@ def move_together(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
         ->
         … ; %1 = all_reduce {B} %x with %2 = all_reduce {B} %y ; f %1
     """
-    keys = [_key(sweep.types, op) for op in collectives_of(ops)]
+    keys = [_key(sweep.types, op) for op in sweep.block.moves]
     some = [key for key in keys if key is not None]
     if len(set(some)) == len(some):
         return ops

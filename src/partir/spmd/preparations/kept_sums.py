@@ -16,7 +16,7 @@ from partir.rules.linear import linear
 from partir.rules.nest import Nest
 from partir.rules.traits import Role, repeats, role_of
 from partir.spmd.program import Compute, Control, SpmdOp
-from partir.spmd.rewrites.sweep import Sweep, computing, reading, reads_by_op
+from partir.spmd.rewrites.sweep import Sweep, reading, reads_by_op
 
 _BOTH = frozenset({0, 1})
 _MANY = 64  # parts: no kernel reads more
@@ -53,7 +53,7 @@ class _Sums:
     def run(self) -> Sequence[SpmdOp]:
         sums = {
             place: op
-            for place, op in computing(self.ops, _adds).items()
+            for place, op in self.sweep.block.computing(_adds).items()
             if len(op.results) == 1 and self._is_read_again(op.results[0])
         }
         names: dict[int, int] = {}
@@ -86,7 +86,7 @@ class _Sums:
 
     def _fused(self, sums: Mapping[int, Compute]) -> dict[int, Compute]:
         """Sums, and what is computed in the kernels that read them, in order."""
-        found, light = dict(sums), computing(self.ops, _is_fused)
+        found, light = dict(sums), self.sweep.block.computing(_is_fused)
         wanted = {value for op in sums.values() for value in op.operands}
         for place in reversed(light):
             op = light[place]

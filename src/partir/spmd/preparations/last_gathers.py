@@ -15,7 +15,7 @@ from partir.rules.identities import WAITING, cites
 from partir.rules.traits import Role, role_of
 from partir.spmd.preparations.weight_sizes import gathers_most
 from partir.spmd.program import Collective, Compute, Control, SpmdOp
-from partir.spmd.rewrites.sweep import Sweep, collectives_of, reading, reads_of
+from partir.spmd.rewrites.sweep import Sweep, reading, reads_of
 
 
 @cites(WAITING)
@@ -52,7 +52,7 @@ def _used(sweep: Sweep, ops: Sequence[SpmdOp]) -> dict[int, int]:
     arguments = set(sweep.block.arguments)
     gathered = {
         op.operand: op.result
-        for op in collectives_of(ops)
+        for op in sweep.block.moves
         if op.kind == "all_gather" and op.operand in arguments
     }
     whole = {result: argument for argument, result in gathered.items()}

@@ -20,12 +20,12 @@ from partir.rules.nest import Nest
 from partir.spmd.preparations.turned_products import puts_in_order
 from partir.spmd.preparations.weight_sizes import gathers_most
 from partir.spmd.program import Compute, Control, SpmdOp, SpmdProgram
-from partir.spmd.rewrites.sweep import Sweep, computing, reading
+from partir.spmd.rewrites.sweep import Sweep, reading
 
 
 def has_late_operands(program: SpmdProgram) -> bool:
     """Whether anything is to be put in order late."""
-    found = computing(program.body.ops, _is_ordered)
+    found = program.body.computing(_is_ordered)
     read = {value for op in found.values() for value in op.operands}
     arguments = set(program.body.arguments)
     return not read <= arguments and not gathers_most(program)
@@ -62,7 +62,8 @@ class _Late:
 
     def run(self, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
         made: list[SpmdOp] = []
-        products, known = computing(ops, _is_ordered), self.rights.keys()
+        products = self.sweep.block.computing(_is_ordered)
+        known = self.rights.keys()
         for place, op in enumerate(ops):
             if place in products:
                 made += self._late(products[place])

@@ -15,7 +15,7 @@ from partir.rules.identities import ACCUMULATED, cites
 from partir.rules.linear import adds_up
 from partir.rules.monoids import is_identity
 from partir.spmd.program import Block, Collective, Compute, Control, SpmdOp
-from partir.spmd.rewrites.sweep import Sweep, collectives_of
+from partir.spmd.rewrites.sweep import Sweep
 
 
 @cites(ACCUMULATED)
@@ -29,7 +29,7 @@ def sum_inside_loops(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
     """
     sums = {
         op.operand: op
-        for op in collectives_of(ops)
+        for op in sweep.block.moves
         if op.kind == "all_reduce" and op.monoid == "sum" and op.after < 0
     }
     made: list[SpmdOp] = []

@@ -15,7 +15,7 @@ from partir.rules.identities import cites
 from partir.rules.linear import kinds
 from partir.spmd.program import Collective, Compute, SpmdOp
 from partir.spmd.rewrites.sums import Held, moved_past
-from partir.spmd.rewrites.sweep import Sweep, collectives_of
+from partir.spmd.rewrites.sweep import Sweep
 
 # An op, the reduction that it reads, and the one that could stand behind it.
 IsWorth = Callable[[Compute, Collective, Collective], bool]
@@ -59,7 +59,7 @@ def _behind(
     sweep: Sweep, ops: Sequence[SpmdOp], kind: str, is_worth: IsWorth
 ) -> Sequence[SpmdOp]:
     """Reductions of a kind behind the one op that reads them, where it is worth it."""
-    if not any(op.kind == kind for op in collectives_of(ops)):
+    if not any(op.kind == kind for op in sweep.block.moves):
         return ops
     made: list[SpmdOp | None] = []
     held: dict[int, tuple[int, Held]] = {}

@@ -26,7 +26,7 @@ from partir.spmd.preparations.major_scatters import (
 from partir.spmd.preparations.product_order import waits_of
 from partir.spmd.preparations.turned_products import halve_rows, turn_products
 from partir.spmd.program import Collective, SpmdOp, SpmdProgram, has_barriers
-from partir.spmd.rewrites.sweep import Pass, Sweep, collectives_of, run_pass
+from partir.spmd.rewrites.sweep import Pass, Sweep, run_pass
 from partir.spmd.rewrites.tie_gathers import (
     gather_key,
     tie_gathers_in_loops,
@@ -48,7 +48,7 @@ def untie_first_gathers(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]
         ->
         %1 = all_gather 0 {B} %w ; … ; %2 = all_gather 0 {B} %w after %y
     """
-    if all(op.after < 0 for op in collectives_of(ops)):
+    if all(op.after < 0 for op in sweep.block.moves):
         return ops
     made, seen = list(ops), set[tuple[object, ...]]()
     for place, op in enumerate(ops):

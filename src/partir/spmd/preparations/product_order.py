@@ -109,7 +109,7 @@ class _Order:
     ) -> None:
         self.summed, self.gathered = summed, gathered
         self.types, self.splats, self.ops = program.types, program.splats, block.ops
-        self.products, self.results = products_in(block.ops), block.results
+        self.products, self.results = products_in(block), block.results
         self.others = [
             (place, op) for place, op in enumerate(block.ops) if type(op) is Control
         ]

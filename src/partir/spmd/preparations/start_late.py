@@ -18,7 +18,6 @@ from partir.rules.local import Emitter, Ssa, constant, spread
 from partir.rules.nest import Nest
 from partir.rules.traits import Role, role_of
 from partir.spmd.program import SpmdProgram
-from partir.spmd.rewrites.sweep import computing
 
 
 def late_starts(program: SpmdProgram) -> set[int]:
@@ -27,12 +26,12 @@ def late_starts(program: SpmdProgram) -> set[int]:
     found = {
         op.results[0]
         for block in blocks
-        for op in computing(block.ops, _writes).values()
+        for op in block.computing(_writes).values()
         if op.operands[0] in splats and op.operands[-1] not in splats
     }
     if not found:
         return found
-    added = [op for block in blocks for op in computing(block.ops, _adds).values()]
+    added = [op for block in blocks for op in block.computing(_adds).values()]
     return found.difference(*(op.operands for op in added))
 
 

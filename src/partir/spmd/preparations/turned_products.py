@@ -18,7 +18,7 @@ from partir.rules.identities import TURNED, UNMERGED, cites
 from partir.rules.masks import has_garbage
 from partir.rules.nest import Nest, nest_of
 from partir.spmd.program import Compute, SpmdOp
-from partir.spmd.rewrites.sweep import Sweep, computing
+from partir.spmd.rewrites.sweep import Sweep
 
 _PRODUCT, _NUMBERS, _PRECISION = (
     "stablehlo.dot_general",
@@ -40,8 +40,8 @@ def turn_products(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
         ->
         %2 = dot_general %x %g over [0] [0]
     """
-    products = computing(ops, rows_summed)
-    readers = computing(ops, _transposes) if products else {}
+    products = sweep.block.computing(rows_summed)
+    readers = sweep.block.computing(_transposes) if products else {}
     places = {op.results[0]: place for place, op in products.items()}
     made: dict[int, Compute | None] = {}
     for place, op in readers.items():
@@ -110,7 +110,7 @@ def halve_rows(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
         ->
         %2 = reshape %x ; %3 = reshape %g ; %1 = dot_general %2 %3 over [0, 1] [0, 1]
     """
-    products = computing(ops, is_halved)
+    products = sweep.block.computing(is_halved)
     if not products:
         return ops
     made: list[SpmdOp] = []

@@ -8,8 +8,7 @@ from typing import TypeGuard
 
 from partir.rules.nest import Nest
 from partir.rules.traits import Role, role_of
-from partir.spmd.program import Compute, Control, SpmdOp
-from partir.spmd.rewrites.sweep import computing
+from partir.spmd.program import Block, Compute, Control, SpmdOp
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +24,9 @@ def is_product(op: SpmdOp) -> TypeGuard[Compute]:
     return type(op) is Compute and _is_of_two(op) and is_opaque(op.nest)
 
 
-def products_in(ops: Sequence[SpmdOp]) -> dict[int, Compute]:
-    """Those among these ops, by place."""
-    found = computing(ops, is_opaque)
+def products_in(block: Block) -> dict[int, Compute]:
+    """Those of a block, by place."""
+    found = block.computing(is_opaque)
     return {place: op for place, op in found.items() if _is_of_two(op)}
 
 

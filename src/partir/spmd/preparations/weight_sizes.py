@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from partir.spmd.preparations.waits import is_opaque
 from partir.spmd.program import SpmdProgram
-from partir.spmd.rewrites.sweep import computing
 
 
 def gathers_most(program: SpmdProgram) -> bool:
@@ -30,6 +29,6 @@ def _made_by_products(program: SpmdProgram) -> int:
     return sum(
         program.types[value].bytes
         for block in program.blocks
-        for op in computing(block.ops, is_opaque).values()
+        for op in block.computing(is_opaque).values()
         for value in op.results
     )

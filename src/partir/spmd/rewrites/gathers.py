@@ -9,7 +9,7 @@ from partir.spmd.program import EXCHANGE, Collective, FoldedRepeats, SpmdOp
 from partir.spmd.rewrites.equal import Equals
 from partir.spmd.rewrites.lifetimes import Lifetimes
 from partir.spmd.rewrites.siblings import Siblings
-from partir.spmd.rewrites.sweep import Sweep, collectives_of
+from partir.spmd.rewrites.sweep import Sweep
 from partir.spmd.wishes import wish_of
 
 _MOVES = ("all_gather", "all_to_all", "collective_permute", EXCHANGE)
@@ -30,7 +30,7 @@ def merge_gathers(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
     twice. It is free as well where the moved value takes the place of the one that it
     was made of, which nobody else reads any more. A schedule may say otherwise.
     """
-    moves = [op for op in collectives_of(ops) if op.kind in _MOVES]
+    moves = [op for op in sweep.block.moves if op.kind in _MOVES]
     if len(moves) < 2:
         return ops
     equals = Equals(ops)

@@ -16,7 +16,7 @@ from partir.rules.identities import ROWWISE, cites
 from partir.rules.nest import Nest, nest_of
 from partir.rules.registry import attrs_hook, form_hook
 from partir.spmd.program import EXCHANGE, Cause, Collective, Compute, SpmdOp
-from partir.spmd.rewrites.sweep import Sweep, collectives_of
+from partir.spmd.rewrites.sweep import Sweep
 
 _DEPTH = 4  # how many ops are looked through
 
@@ -34,7 +34,7 @@ def narrow_windows(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
         %v = exchange 1 [%X*8 : +8] %w    : f32[64,8]
         %q = dot %x, %v                   : f32[512,8]
     """
-    exchanges = [op for op in collectives_of(ops) if op.kind == EXCHANGE]
+    exchanges = [op for op in sweep.block.moves if op.kind == EXCHANGE]
     if not exchanges:
         return ops
     found = _Windows(sweep, ops, exchanges)

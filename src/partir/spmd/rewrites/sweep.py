@@ -10,11 +10,9 @@ from functools import cached_property
 from itertools import chain
 
 from partir.ir.types import TensorType
-from partir.rules.nest import Nest
 from partir.spmd.program import (
     Block,
     Collective,
-    Compute,
     Control,
     SpmdOp,
     SpmdProgram,
@@ -86,23 +84,8 @@ def _with_inner(sweep: Sweep, op: SpmdOp, one: Pass) -> SpmdOp:
 
 
 def collectives_of(ops: Iterable[SpmdOp]) -> list[Collective]:
-    """Those among these ops."""
+    """Those among these ops; a block knows its own."""
     return [op for op in ops if type(op) is Collective]
-
-
-def computing(
-    ops: Sequence[SpmdOp], asked: Callable[[Nest], object]
-) -> dict[int, Compute]:
-    """Ops by place whose nests say yes; a nest, which equal ops share, is asked once.
-
-    A pass begins with what it is about: most programs have little of that, or nothing.
-    """
-    nests = {op.nest for op in ops if type(op) is Compute}
-    found = {nest for nest in nests if asked(nest)}
-    if not found:
-        return {}
-    places = enumerate(ops)
-    return {n: op for n, op in places if type(op) is Compute and op.nest in found}
 
 
 def reads_by_op(ops: Sequence[SpmdOp]) -> list[tuple[int, ...]]:

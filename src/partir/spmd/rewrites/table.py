@@ -26,7 +26,7 @@ from partir.spmd.rewrites.gathers import merge_gathers
 from partir.spmd.rewrites.hoist import hoist_kept_gathers
 from partir.spmd.rewrites.narrow_windows import narrow_windows
 from partir.spmd.rewrites.sums import merge_sums
-from partir.spmd.rewrites.sweep import Pass, Sweep, collectives_of, run_pass
+from partir.spmd.rewrites.sweep import Pass, Sweep, run_pass
 from partir.spmd.rewrites.tie_gathers import tie_repeated_gathers
 
 
@@ -39,7 +39,7 @@ def scatter_reduced_slices(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[Spmd
         ->
         %2 = reduce_scatter 0 {B} %0
     """
-    moves = collectives_of(ops)
+    moves = sweep.block.moves
     sums = {op.result for op in moves if op.kind == "all_reduce"}
     if not any(op.operand in sums for op in moves if _is_slice(op)):
         return ops

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from partir.rules.identities import WAITING, cites
 from partir.rules.traits import Role, role_of
 from partir.spmd.program import Collective, Compute, SpmdOp
-from partir.spmd.rewrites.sweep import Sweep, collectives_of
+from partir.spmd.rewrites.sweep import Sweep
 
 _MUCH = 16  # times as much as a gather waits for
 
@@ -28,10 +28,10 @@ def tie_repeated_gathers(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp
         ->
         %1 = all_gather 0 {B} %w ; … ; %2 = all_gather 0 {B} %w after %x ; dot %x %2
     """
-    repeated = Counter(gather_key(op) for op in collectives_of(ops))
+    repeated = Counter(gather_key(op) for op in sweep.block.moves)
     if max(repeated.values(), default=0) < 2:
         return ops
-    again = {op.result for op in collectives_of(ops) if repeated[gather_key(op)] > 1}
+    again = {op.result for op in sweep.block.moves if repeated[gather_key(op)] > 1}
     return _tied(sweep, ops, again)
 
 
@@ -47,10 +47,10 @@ def tie_large_gathers(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp]:
         ->
         %1 = all_gather 0 {B} %w after %x ; dot %x %1 ; … ; %2 = …
     """
-    repeated = Counter(gather_key(op) for op in collectives_of(ops))
+    repeated = Counter(gather_key(op) for op in sweep.block.moves)
     untied = {
         op.result
-        for op in collectives_of(ops)
+        for op in sweep.block.moves
         if op.after < 0 and repeated[gather_key(op)] > 1
     }
     return _tied(sweep, ops, untied, much=_MUCH) if untied else ops
@@ -65,7 +65,7 @@ def tie_gathers_in_loops(sweep: Sweep, ops: Sequence[SpmdOp]) -> Sequence[SpmdOp
         ->
         while … { %1 = all_gather 0 {B} %w after %x ; dot %x %1 }
     """
-    untied = {op.result for op in collectives_of(ops) if op.after < 0}
+    untied = {op.result for op in sweep.block.moves if op.after < 0}
     if not untied or sweep.block is sweep.program.body:
         return ops
     return _tied(sweep, ops, untied)
