@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
+from partir.ir.interning import Interned
 from partir.verify.classes.rows import RowTable
 
 REPEATED = -1
@@ -78,35 +79,34 @@ Tables = tuple[tuple[int, RowTable], ...]  # dimensions of a class, in their ord
 
 
 class DigitLayout:
-    """Digits of every local dimension and of every mesh axis. Compared by content.
+    """Digits of every local dimension and of every mesh axis.
 
     Where a dimension of the class has a table, digits count the table's positions.
+    Interned: equal ones are one object, so that comparing and hashing are cheap.
     """
 
-    __slots__ = ("_hash", "axes", "local", "tables")
+    __slots__ = ("__weakref__", "axes", "local", "tables")
+    _known: ClassVar[Interned[DigitLayout]] = Interned(recent=0)
 
-    def __init__(
-        self, local: tuple[Digits, ...], axes: tuple[Digits, ...], tables: Tables = ()
-    ) -> None:
-        """Take digits in normal form."""
-        self.local, self.axes, self.tables = local, axes, tables
-        self._hash = hash((local, axes, tables))
+    local: tuple[Digits, ...]
+    axes: tuple[Digits, ...]
+    tables: Tables
 
-    def __eq__(self, other: object) -> bool:
-        """Equal when all digits are."""
-        if self is other:
-            return True
-        return (
-            isinstance(other, DigitLayout)
-            and self._hash == other._hash
-            and self.local == other.local
-            and self.axes == other.axes
-            and self.tables == other.tables
-        )
+    def __new__(
+        cls, local: tuple[Digits, ...], axes: tuple[Digits, ...], tables: Tables = ()
+    ) -> DigitLayout:
+        """The one object for these digits, in normal form."""
+        key = (local, axes, tables)
+        found = cls._known.get(key)
+        if found is None:
+            made = super().__new__(cls)
+            made.local, made.axes, made.tables = key
+            found = cls._known.add(key, made, keep=False)
+        return found
 
-    def __hash__(self) -> int:
-        """Of the digits, computed once."""
-        return self._hash
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by content, so that the copy is interned where it arrives."""
+        return DigitLayout, (self.local, self.axes, self.tables)
 
     def __repr__(self) -> str:
         """For tests and debugging."""
