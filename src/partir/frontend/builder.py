@@ -46,6 +46,7 @@ _CHEAP = frozenset(
     ).split()
 )
 
+
 _CONES = _CHEAP | {CONSTANT, "stablehlo.iota", "stablehlo.broadcast_in_dim"}
 _BY_HAND = frozenset(
     f"stablehlo.{name}" for name in ("gather", "optimization_barrier", "scatter")
@@ -146,14 +147,18 @@ class Builder:
     ) -> tuple[int, ...]:
         """The same for an op that is neither a tag nor of sizes that are operands."""
         kind = signature.kind
-        size = self._cone_size(signature, operands) if kind in _CONES else 0
-        if size:
-            return (self._keep_back(signature, operands, location, size),)
+        settled = self._cones.keys().isdisjoint(operands)
+        if kind in _CONES and not (settled and kind in _CHEAP):
+            size = self._cone_size(signature, operands)
+            if size:
+                return (self._keep_back(signature, operands, location, size),)
         if kind in _BY_HAND:
             if kind == "stablehlo.optimization_barrier":
                 return self._barrier(signature, operands, location)
             signature, operands = self._batched(signature, operands, location)
-        made = self._emit(signature, self.settle(operands), location)
+            settled = False
+        read = operands if settled else self.settle(operands)
+        made = self._emit(signature, read, location)
         if kind in _COUNTED:
             self._counts.note(signature, operands, made[0])
         return made
@@ -221,10 +226,11 @@ class Builder:
         regions: tuple[Region, ...] = (),
         index: int | None = None,
     ) -> tuple[int, ...]:
-        types = self.types
+        types, made_types = self.types, signature.results
         first = len(types)
-        types.extend(signature.results)
-        results = tuple(range(first, len(types)))
+        types += made_types
+        one = len(made_types) == 1
+        results = (first,) if one else tuple(range(first, len(types)))
         made = _op((signature, operands, results, location, regions))
         if index is None:
             self._blocks[-1].append(len(self.ops))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -40,9 +40,9 @@ class Locations:
         self._stacks: dict[Any, tuple[Frame, ...]] = {}
         self._caller, self._inside_borrowed = _NOWHERE, False
 
-    def known(self, number: int) -> Location | None:
-        """The place that was read with this number of the module's."""
-        return self._here.get(number)
+    def known(self) -> Mapping[int, Location]:
+        """Places that were read, by the module's numbers, where ops are now."""
+        return self._here
 
     def read(self, location: Any, number: int | None = None) -> Location:
         """The source place of an op, to be `known` by a number if it has one."""

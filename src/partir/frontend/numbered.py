@@ -211,7 +211,7 @@ class _Ops:
                 key.append(like)
                 at = self._at
             like = alike.setdefault(tuple(key), len(alike))
-            results = tuple(range(first, last))
+            results = (first,) if last == first + 1 else tuple(range(first, last))
             first = last
             row = names[name], like, location, tuple(operands), results, regions
             rows.append(_row(row))

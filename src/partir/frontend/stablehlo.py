@@ -110,16 +110,21 @@ class _Importer(Reader):
 
     def block(self, block: Any, rows: Rows, env: dict[int, int]) -> tuple[int, ...]:
         """Import a block's ops; returns what its terminator yields."""
-        ops = _Ops(block)
+        ops, builder = _Ops(block), self.builder
+        types, known, places = builder.types, self._signatures, self.locations.known()
         for place, row in enumerate(rows.ops):
-            operands = tuple([env[v] for v in row.operands])
-            if row.name not in _SPECIAL:
+            name, alike, location, read, results, _ = row
+            operands = tuple([env[v] for v in read])
+            signature = known.get((alike, tuple([types[v] for v in operands])))
+            if signature is not None and location in places:  # most ops
+                made = builder.place(signature, operands, places[location])
+            elif name not in _SPECIAL:
                 made = self.plain(row, operands, ops, place)
-            elif row.name in RETURNS:
+            elif name in RETURNS:
                 return operands
             else:
                 made = self.special(row, operands, ops, place, env)
-            for result, value in zip(row.results, made, strict=True):
+            for result, value in zip(results, made, strict=True):
                 env[result] = value
         return ()
 
@@ -195,15 +200,12 @@ class _Importer(Reader):
         self, row: Row, operands: tuple[int, ...], ops: _Ops, place: int
     ) -> tuple[int, ...]:
         """An op without calls or control flow; alike ones are read once."""
-        types = self.builder.types
+        types, op = self.builder.types, ops.at(place)
         key = row.alike, tuple([types[v] for v in operands])
         signature = self._signatures.get(key)
-        location = self.locations.known(row.location)
-        if signature is None or location is None:
-            op = ops.at(place)
-            location = self.locations.read(op.location, row.location)
-            if signature is None:
-                return self._first(op, key, operands, location)
+        location = self.locations.read(op.location, row.location)
+        if signature is None:
+            return self._first(op, key, operands, location)
         return self.builder.place(signature, operands, location)
 
     def _first(
