@@ -145,20 +145,23 @@ class _Exporter(TextEmitter):
                     self.control(op)
 
     def compute(self, op: Compute) -> None:
-        self.at(self.program.program.ops[op.node].location)
-        nest, waited = op.nest, self._waited
+        node, nest, operands, results = op
+        self.at(self.program.program.ops[node].location)
+        waited = self._waited
         if nest not in self._lines:
             self._lines[nest] = self._line_of(nest)
         line = self._lines[nest]
-        behind = bool(waited) and not waited.keys().isdisjoint(op.operands)
-        if line is None or behind or op.results[0] in self._special:
+        behind = bool(waited) and not waited.keys().isdisjoint(operands)
+        if line is None and nest in self._numbers and not operands:
+            self.env[results[0]] = self._repeated(*self._numbers[nest])[0]
+        elif line is None or behind or results[0] in self._special:
             self._formed(op)
         else:  # most ops
             (head, tail), type_ = line
             env, name = self.env, self.fresh()
-            names = ", ".join([env[value].name for value in op.operands])
+            names = ", ".join([env[value][0] for value in operands])
             self.lines.append(f"{name} = {head}{names}{tail}{self.place}")
-            env[op.results[0]] = ssa((name, type_))
+            env[results[0]] = ssa((name, type_))
 
     def _line_of(self, nest: Nest) -> tuple[Template, TensorType] | None:
         """How an op is written that is one line with one result; None for others."""
