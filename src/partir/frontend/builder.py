@@ -46,7 +46,6 @@ _CHEAP = frozenset(
     ).split()
 )
 
-
 _CONES = _CHEAP | {CONSTANT, "stablehlo.iota", "stablehlo.broadcast_in_dim"}
 _BY_HAND = frozenset(
     f"stablehlo.{name}" for name in ("gather", "optimization_barrier", "scatter")
