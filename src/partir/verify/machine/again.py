@@ -58,6 +58,7 @@ class Again:
         """Start with nothing."""
         self._classes, self._terms = classes, classes.terms
         self._applied, self._keys = classes.applied, classes.terms.keys
+        self._forms = classes.terms.forms
         self._fixed: dict[Signature, View] = {}
         self._same: dict[Any, Sequence[View]] = {}
         self._known: dict[Any, Sequence[_Made | None]] = {}  # by order of classes
@@ -80,7 +81,9 @@ class Again:
         if held.__class__ is not View:
             return None
         node, layout = held
-        if self._is_odd(node) and self._terms.form(node).kind == MERGED:
+        if len(self._odd) < len(self._forms):
+            self._learn()
+        if self._odd[self._keys[node][0]] and self._terms.form(node).kind == MERGED:
             return None  # these may be plain now
         key = (signature, layout)
         found = self._known.get(key)
@@ -94,9 +97,13 @@ class Again:
         if one.__class__ is not View or other.__class__ is not View:
             return None
         first, second = one[0], other[0]
-        for node in (first, second):
-            if self._is_odd(node) and self._matters(signature.kind, node):
-                return None
+        if len(self._odd) < len(self._forms):
+            self._learn()
+        keys, odd = self._keys, self._odd
+        if odd[keys[first][0]] and self._matters(signature.kind, first):
+            return None
+        if odd[keys[second][0]] and self._matters(signature.kind, second):
+            return None
         key = (signature, one[1], other[1])
         found = self._known.get(key)
         if found is None:
@@ -108,12 +115,9 @@ class Again:
         nodes = (form, second, first) if turned else (form, first, second)
         return _view((self._applied(nodes), layout))
 
-    def _is_odd(self, node: int) -> bool:
-        """Whether a class is merged, or a number that may change nothing."""
-        form, odd = self._keys[node][0], self._odd
-        if form >= len(odd):
-            odd += [one.kind in _ODD for one in self._terms.forms[len(odd) :]]
-        return odd[form]
+    def _learn(self) -> None:
+        """Which of the forms made since are merged, or numbers: those may matter."""
+        self._odd += [one.kind in _ODD for one in self._forms[len(self._odd) :]]
 
     def _matters(self, kind: str, node: int) -> bool:
         """Whether a class is merged, or changes nothing, so that the op makes none."""
