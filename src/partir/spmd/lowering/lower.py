@@ -87,13 +87,19 @@ class _Homes(dict[int, int]):
 
 
 _compute = partial(tuple.__new__, Compute)  # what `Compute` does, at half the price
-_ENDS = "ends here"
+_ENDS, _PLAIN = "ends here", "lowered as it is"
 _MOVES = -1  # stands for an operand that has to be moved
 
 
 def _ends_here(nest: Nest) -> bool:
     """Whether results need no reduction."""
     return not any(nest.pending) and not runs_once(nest.signature)
+
+
+def _is_plain(nest: Nest) -> bool:
+    """Whether an op has one result, and nothing is to be done for that behind it."""
+    done = nest.signature.kind not in PASSED_ON and not nest.joins
+    return done and len(nest.result_types) == 1 and _ends_here(nest)
 
 
 class _Lowering:
@@ -234,13 +240,14 @@ class _Lowering:
             if not nest.reads_windows
             else [self.windowed(v, nest, i, index) for i, v in enumerate(op.operands)]
         )
+        source, place = op.results[0] if op.results else -1, len(types)
         if _MOVES in operands:
-            own, nest = nest, self.narrowest.followed(index, nest)
-            if nest is not own:  # its result is moved for the operand
-                self.nests[index] = nest
-                self.asked = op.operands[operands.index(_MOVES)], index
-            needs = zip(op.operands, nest.needs, strict=True)
-            operands = tuple([self.use(v, need, index) for v, need in needs])
+            nest, operands = self.moved(index, op, operands)
+        elif self._is_plain(nest, source):  # most ops
+            types += nest.result_types
+            self.ops.append(_compute((index, nest, operands, (place,))))
+            home[source] = place
+            return
         if nest.signature.kind in PASSED_ON:
             self.arrive(operands[0], op.results[0], nest.gives[0])
             return
@@ -266,6 +273,29 @@ class _Lowering:
             else:
                 home[source] = value
         self.asked = None
+
+    def moved(
+        self, index: int, op: Op, operands: tuple[int, ...]
+    ) -> tuple[Nest, tuple[int, ...]]:
+        """An op some of whose operands have to be moved, and what it reads."""
+        own = self.nests[index]
+        nest = self.narrowest.followed(index, own)
+        if nest is not own:  # its result is moved for the operand
+            self.nests[index] = nest
+            self.asked = op.operands[operands.index(_MOVES)], index
+        needs = zip(op.operands, nest.needs, strict=True)
+        return nest, tuple([self.use(v, need, index) for v, need in needs])
+
+    def _is_plain(self, nest: Nest, source: int) -> bool:
+        """Whether an op's only result is at home where it is made."""
+        plain = nest.cache.get(_PLAIN)
+        if plain is None:
+            plain = nest.cache[_PLAIN] = _is_plain(nest)
+        return (
+            plain
+            and self.tilings[source] == nest.gives[0]
+            and source not in self.known_splats
+        )
 
     def settle(self, value: int, source: int, given: Tiling) -> None:
         """A result goes home, stays as it was made, or is made at home instead."""
