@@ -78,6 +78,8 @@ class Run:
     def spec(self) -> partir.DeviceSpec:
         """The device as this run had it."""
         spec = partir.devices[self.device]
+        export = replace(spec.export, ties_in_loops=False, ties_large=False)
+        spec = replace(spec, export=export)  # others wrote these: no gather waits
         if self.is_eager:
             spec = replace(
                 spec,

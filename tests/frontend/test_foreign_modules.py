@@ -31,7 +31,7 @@ REFUSED = {
     "no function": ("module {}", "has no function to partition"),
     "a declaration": (
         f"func.func private @main(%x: {TYPE}) -> {TYPE}\n",
-        "has no function to partition",
+        "is declared and has no body",
     ),
     "half a module": (_main(f"return %x : {TYPE}")[:-3], "not a StableHLO module"),
     "a null": ("func.func @main() {\0}\n", "not a StableHLO module"),

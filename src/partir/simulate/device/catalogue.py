@@ -128,7 +128,7 @@ _SPECS = (
     _TPU(
         name="tpu_v6e",
         flops_per_s=918e12,
-        matrix_efficiency=0.68,
+        matrix_efficiency=0.66,
         memory_bytes=31.25 * _GIB,
         memory_bytes_per_s=1638e9,
         link_bytes_per_s=90e9,  # measured; 100 nominal, 4 links
