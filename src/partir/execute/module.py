@@ -16,6 +16,7 @@ from partir.errors import PartitionError
 from partir.execute.jax_private import HOST_EFFECT, key_implementation
 from partir.frontend.jax_private import ir_types
 
+_FFT = "stablehlo.fft"
 _NUMBER = "mhlo.backend_config"  # where jax writes the number of a host function
 
 
@@ -61,7 +62,7 @@ def _lower(ctx: Any, *args: Any, module: Module, results: tuple[Any, ...]) -> An
     parsed = ir.Module.parse(module.text, context.context)
     _renumber_channels(parsed, context)
     _carry_callbacks(parsed, context, module.callbacks)
-    if "cpu" in context.platforms:
+    if "cpu" in context.platforms and _FFT in module.text:
         _fix_layouts(parsed)
     name = mlir.merge_mlir_modules(
         context.module, "partir_main", parsed, dst_symtab=context.symbol_table
@@ -102,7 +103,7 @@ def _fix_layouts(module: Any) -> None:
     calls = []
 
     def visit(op: Any) -> Any:
-        if op.name == "stablehlo.fft":
+        if op.name == _FFT:
             calls.append(op)
         return ir.WalkResult.ADVANCE
 
