@@ -50,6 +50,12 @@ def test_shapes_fit(name: str) -> None:
     assert pattern.dims.keys() <= set(Case(pattern).names)
 
 
+@pytest.mark.parametrize("name", PATTERNS)
+def test_every_pattern_is_proved(name: str) -> None:
+    """With its gradient: what proves one may hide another from the verifier."""
+    assert not Case(PATTERNS[name]).partitioned.verify().not_proved
+
+
 @pytest.mark.quick
 def test_one_pattern_agrees_with_one_device() -> None:
     case = Case(PATTERNS["second_difference"])

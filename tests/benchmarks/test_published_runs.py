@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from benchmarks.published_runs.run import EXCLUDED, Run, runs
 
 BY_ID = {run.id: run for run in runs()}
+PAGE = Path(__file__).parents[2] / "benchmarks/results/published_runs.md"
 
 
 def predicted(run: Run) -> float:
@@ -25,6 +29,24 @@ def test_all_rows_but_those_left_out_say_what_ran() -> None:
 def test_predictions_are_near(name: str) -> None:
     run = BY_ID[name]
     assert predicted(run) == pytest.approx(run.seconds, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "mt-v5p-256b-512",
+        "v6e-llama3.1-70b-128",
+        "tpu7x-llama3.1-70b-64",
+        "seqsel-175B-full",
+        "mpt-h100-70b-512",
+    ],
+)
+def test_the_page_has_what_is_predicted_today(name: str) -> None:
+    found = re.findall(
+        rf"^{re.escape(name)} .* predicted +([\d.]+)", PAGE.read_text(), re.M
+    )
+    assert found
+    assert predicted(BY_ID[name]) == pytest.approx(float(found[0]), rel=0.002)
 
 
 def test_microbatches_are_summed_once() -> None:
